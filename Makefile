@@ -1,0 +1,32 @@
+# Everything a fresh machine needs: `make demo`, then `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint bench soak clean
+
+demo: $(READY)
+	$(BIN)/perfguard demo
+
+test: $(READY) lint
+	$(BIN)/pytest -n 2 -m "not gpu and not soak"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+soak: $(READY)
+	$(BIN)/pytest -m soak --timeout 3600
+
+# The lock file pins every package, torch included: an unpinned torch would pull gigabytes of CUDA.
+$(READY): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache dist

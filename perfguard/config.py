@@ -1,0 +1,189 @@
+"""perfguard.toml and KEY=VALUE options -> workloads and policy. Reads one file; decides nothing."""
+
+import difflib
+import json
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from perfguard.errors import UsageError
+from perfguard.policy import Policy
+from perfguard.records import Metric, Workload
+from perfguard.workloads import BUILT_IN, find, with_params
+
+_WORKLOAD_KEYS = (
+    "runner", "command", "metrics", "params", "modes", "read", "setup", "timeout_s", "ready_timeout_s", "based_on",
+)  # fmt: skip
+_METRIC_KEYS = ("name", "unit", "better", "primary", "exact")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What perfguard.toml says; without a file, what perfguard brings."""
+
+    workloads: Mapping[str, Workload] = field(default_factory=lambda: {w.name: w for w in BUILT_IN})
+    policy: Policy = field(default_factory=Policy)
+    path: Path | None = None
+
+
+def load(folder: Path) -> Config:
+    """Read perfguard.toml from `folder` if it is there. Raises UsageError naming file and key."""
+    path = folder / "perfguard.toml"
+    if not path.exists():
+        return Config()
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", f"correct {path}") from error
+    _check_keys(raw, ("workload", "policy"), f"{path}")
+    workloads = {w.name: w for w in BUILT_IN}
+    for name, table in _table(raw, "workload", path).items():
+        workloads[name] = _workload(name, table, workloads, f"{path} [workload.{name}]")
+    return Config(workloads=workloads, policy=with_policy(Policy(), _table(raw, "policy", path), str(path)), path=path)
+
+
+def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy:
+    """Policy with some thresholds changed, checked for type and range."""
+    _check_keys(values, tuple(f.name for f in fields(Policy)), where)
+    for key, value in values.items():
+        wanted = type(getattr(policy, key))
+        if isinstance(value, bool) != (wanted is bool) or not isinstance(value, (int, float)):
+            raise UsageError(
+                f"{where}: {key} = {value!r} is not a {wanted.__name__}", "docs/method.md lists the policy"
+            )
+        if wanted is int and not isinstance(value, int):
+            raise UsageError(f"{where}: {key} = {value!r} is not a whole number", "docs/method.md lists the policy")
+    changed = replace(policy, **values)
+    _check_range(changed, where)
+    return changed
+
+
+def _check_range(policy: Policy, where: str) -> None:
+    checks = (
+        (0 < policy.margin < 1, "margin", "between 0 and 1 (2% is 0.02)"),
+        (1e-5 <= policy.alpha <= 0.05, "alpha", "between 1e-5 and 0.05"),
+        (2 <= policy.min_blocks <= policy.max_blocks <= 40, "max_blocks", "between 2 and 40 blocks"),
+        (2 <= policy.max_confirm_blocks <= 40, "max_confirm_blocks", "between 2 and 40 blocks"),
+        (0 <= policy.pause_share <= 1 and policy.pause_max_s >= 0, "pause_share", "between 0 and 1"),
+        (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
+    )
+    for holds, key, allowed in checks:
+        if not holds:
+            raise UsageError(
+                f"{where}: {key} = {getattr(policy, key)!r} is not {allowed}", f"--{key.replace('_', '-')}"
+            )
+
+
+def _table(raw: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
+    table = raw.get(key, {})
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: [{key}] is not a table", f"correct {path}")
+    return table
+
+
+def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            raise UsageError(f"{where}: unknown key {key!r}; {hint}", f"correct {where.split()[0]}")
+
+
+def _workload(name: str, table: Any, known: Mapping[str, Workload], where: str) -> Workload:
+    if not isinstance(table, dict):
+        raise UsageError(f"{where} is not a table", "docs/workloads.md shows one")
+    _check_keys(table, _WORKLOAD_KEYS, where)
+    if "based_on" in table:
+        workload = replace(find(table["based_on"], known), name=name)
+    else:
+        workload = Workload(name=name, runner=table.get("runner", "command"), metrics=())
+    if workload.runner not in ("tp_moe", "fake", "command"):
+        raise UsageError(f"{where}: runner {workload.runner!r} is none of tp_moe, fake, command", "perfguard workloads")
+    plain = {k: table[k] for k in ("read", "setup") if k in table}
+    plain |= {k: _seconds(table[k], f"{where} {k}") for k in ("timeout_s", "ready_timeout_s") if k in table}
+    if "command" in table:
+        plain["command"] = _command(table["command"], where)
+    if "modes" in table:
+        plain["modes"] = tuple(table["modes"])
+    if "metrics" in table:
+        plain["metrics"] = tuple(_metric(m, where) for m in table["metrics"])
+    workload = with_params(replace(workload, **plain), table.get("params", {}))
+    _check_complete(workload, where)
+    return workload
+
+
+def _check_complete(workload: Workload, where: str) -> None:
+    if workload.runner == "command" and not workload.command:
+        raise UsageError(f"{where}: no command", 'command = "python bench.py"')
+    if not any(m.primary for m in workload.metrics):
+        raise UsageError(f"{where}: no primary metric", 'metrics = [{name = "seconds", unit = "s", better = "lower"}]')
+
+
+def _command(value: Any, where: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(shlex.split(value))
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise UsageError(f"{where}: command is neither a string nor a list of strings", 'command = "python bench.py"')
+
+
+def _metric(raw: Any, where: str) -> Metric:
+    if not isinstance(raw, dict) or "name" not in raw:
+        raise UsageError(f"{where}: a metric is a table with name, unit, better", "docs/workloads.md shows one")
+    _check_keys(raw, _METRIC_KEYS, where)
+    if raw.get("better", "lower") not in ("lower", "higher"):
+        raise UsageError(f"{where}: better = {raw['better']!r} is neither lower nor higher", 'better = "lower"')
+    return Metric(**{"unit": "", "better": "lower", **raw})
+
+
+def _seconds(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        raise UsageError(f"{where} = {value!r} is not a positive number of seconds", "timeout_s = 600")
+    return float(value)
+
+
+def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
+    """["K=V", …] -> {"K": "V"}. Raises UsageError where the "=" or the key is missing."""
+    result = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
+            raise UsageError(f"{option} {pair!r} is not KEY=VALUE", f"{option} NAME=1")
+        result[key] = value
+    return result
+
+
+def parse_params(pairs: Iterable[str], option: str) -> dict[str, Any]:
+    """["tp=2", "dtype=float32"] -> {"tp": 2, "dtype": "float32"}: JSON where it parses, else text."""
+    return {key: _json_or_text(value) for key, value in parse_pairs(pairs, option).items()}
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def parse_ratio(text: str, option: str) -> float:
+    """ "2%" or "0.02" -> 0.02."""
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is neither a percentage nor a number", f"{option} 2%") from None
+
+
+def parse_duration_s(text: str, option: str) -> float:
+    """ "90", "90s", "20m", "4h" -> seconds."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    number, unit = (text[:-1], units[text[-1]]) if text and text[-1] in units else (text, 1)
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < 1e9:
+        raise UsageError(f"{option} {text!r} is not a duration", f"{option} 20m")
+    return seconds

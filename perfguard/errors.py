@@ -1,0 +1,74 @@
+"""The error tree and the exit codes that scripts rely on. Imports nothing of perfguard.
+
+PerfguardError                 what a user can act on: what happened, where, what to do next
+├── UsageError           (2)   wrong argument, option, file or configuration
+│   └── RevisionError    (2)   a revision, range or repository that git cannot resolve
+├── NotComparableError   (4)   environment, method or origin does not allow a comparison
+├── HarnessError         (5)   perfguard itself, or something it rests on, failed
+│   ├── BuildError       (5)   the subject does not check out, build or import at a commit
+│   ├── StoreError       (5)   results.db cannot be read or written
+│   └── BusyError        (5)   another measuring job holds this machine
+└── Interrupted          (130) Ctrl-C: what was measured is stored
+"""
+
+EXIT_OK = 0
+EXIT_REGRESSION = 1
+EXIT_USAGE = 2
+EXIT_UNDECIDED = 3
+EXIT_INVALID = 4
+EXIT_FAILURE = 5
+EXIT_INTERRUPTED = 130
+
+EXIT_CODES = {
+    "EQUIVALENT": EXIT_OK,
+    "IMPROVEMENT": EXIT_OK,
+    "REGRESSION": EXIT_REGRESSION,
+    "INCONCLUSIVE": EXIT_UNDECIDED,
+    "SUSPECT": EXIT_UNDECIDED,
+    "INVALID": EXIT_INVALID,
+    # recheck retires a number and never accuses a commit: a number that is not reproduced is no regression.
+    "REPRODUCED": EXIT_OK,
+    "NOT_REPRODUCED": EXIT_OK,
+}
+
+
+class PerfguardError(Exception):
+    """An error a user can act on. `next_step` is a command or an action, shown on a line of its own."""
+
+    exit_code = EXIT_FAILURE
+
+    def __init__(self, message: str, next_step: str = "") -> None:
+        super().__init__(message)
+        self.next_step = next_step
+
+
+class UsageError(PerfguardError):
+    exit_code = EXIT_USAGE
+
+
+class RevisionError(UsageError):
+    pass
+
+
+class NotComparableError(PerfguardError):
+    exit_code = EXIT_INVALID
+
+
+class HarnessError(PerfguardError):
+    exit_code = EXIT_FAILURE
+
+
+class BuildError(HarnessError):
+    pass
+
+
+class StoreError(HarnessError):
+    pass
+
+
+class BusyError(HarnessError):
+    pass
+
+
+class Interrupted(PerfguardError):  # noqa: N818 - it is not an error of anybody
+    exit_code = EXIT_INTERRUPTED

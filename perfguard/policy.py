@@ -1,0 +1,42 @@
+"""Every threshold of perfguard in one place, with its unit and its reason. No other module holds a default."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Thresholds of one comparison. Margins and floors are ratios: 0.02 is two percent."""
+
+    # Largest slowdown called equivalent. Two percent is what a team usually agrees to look at; `calibrate`
+    # recommends at least twice the launch noise of this machine.
+    margin: float = 0.02
+    # Reported false REGRESSION or IMPROVEMENT, both directions and both stages together.
+    alpha: float = 0.001
+    # Slowdown credited to the accused side in the order test, as a share of the margin.
+    floor_share: float = 0.25
+    # Each look of the equivalence test; 0.0125 a look is about 5 % over all looks at a true change of exactly
+    # the margin. A wrong EQUIVALENT is merely costly.
+    tost_alpha: float = 0.0125
+    # Blocks of four trials. Ten blocks are what a person waits for; `--max-blocks` changes it.
+    max_blocks: int = 10
+    max_confirm_blocks: int = 10
+    # No equivalence from fewer: two blocks are six degrees of freedom short of nothing.
+    min_blocks: int = 2
+    # Stop when the chance of any verdict at the end falls below this.
+    futility: float = 0.05
+    # Stage two runs unless a person says otherwise; without it a change ends as SUSPECT.
+    is_confirmed: bool = True
+    # Pause before each trial, as a share of the measured part, against neighbours with a period near the
+    # trial's; and its cap.
+    pause_share: float = 0.2
+    pause_max_s: float = 30.0
+    # A launch that dies before its measured window is started again in its slot, order kept.
+    max_retries: int = 2
+    # More void blocks than this share of all blocks: the machine, not the code, decided.
+    max_void_share: float = 1 / 3
+    # Fisher's exact test of invalid and crashed trials by arm: below this the arm itself causes them.
+    fisher_alpha: float = 0.01
+    # Test of residuals against the predecessor's arm.
+    carry_over_alpha: float = 0.001
+    # Wall-clock budget of the whole comparison; 0 means none.
+    budget_s: float = 0.0

@@ -1,0 +1,109 @@
+"""Wire format between the harness and a runner: two JSON files. Standard library only, imports nothing of perfguard.
+
+The harness writes a spec and starts one process a rank with the path of the spec; each rank writes one result
+under a temporary name and renames it. Standard output and error are logs and never parsed.
+docs/protocol.md describes every field, so that an engine in any language can speak it.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+SPEC_SCHEMA = "perfguard/spec@1"
+RESULT_SCHEMA = "perfguard/result@1"
+
+
+class ProtocolError(ValueError):
+    """A spec or result that does not hold to the format; the message names file and field."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What one launch has to do. The same file serves every rank.
+
+    `result` and `ready` hold "{rank}", which each rank replaces by its own number. `ready` is created (empty)
+    when loading and warm-up have ended and the measured part begins.
+    """
+
+    trial: str
+    runner: str
+    modes: tuple[str, ...]
+    params: Mapping[str, Any]
+    subject_root: str
+    seed: int
+    result: str
+    ready: str
+    schema: str = SPEC_SCHEMA
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What one rank observed. Only rank 0 needs `values`, `digests`, `samples` and `counts`.
+
+    `samples` maps a name to seconds per iteration (or counts); `counts` maps mode to counts; `origin` maps a
+    module of the subject to {"path", "sha256"}; `environment` is what this process sees at run time.
+    """
+
+    trial: str
+    rank: int
+    world_size: int
+    status: str = "ok"
+    error: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    samples: Mapping[str, list[float]] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    warmup: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    origin: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    process: Mapping[str, Any] = field(default_factory=dict)
+    load_s: float = 0.0
+    measured_s: float = 0.0
+    peak_memory_bytes: int = 0
+    schema: str = RESULT_SCHEMA
+
+
+Message = TypeVar("Message", Spec, Result)
+
+
+def write(path: str | Path, message: Spec | Result) -> None:
+    """Write under a temporary name beside `path`, flush to disk, rename: a reader sees all of it or nothing."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with open(temporary, "w", encoding="utf-8") as handle:
+            json.dump(asdict(message), handle, allow_nan=True)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_spec(path: str | Path) -> Spec:
+    spec = _read(path, Spec, SPEC_SCHEMA)
+    return Spec(**{**vars(spec), "modes": tuple(spec.modes)})
+
+
+def read_result(path: str | Path) -> Result:
+    return _read(path, Result, RESULT_SCHEMA)
+
+
+def _read(path: str | Path, kind: type[Message], schema: str) -> Message:
+    try:
+        raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ProtocolError(f"{path}: not a readable JSON file: {error}") from error
+    if not isinstance(raw, dict) or raw.get("schema") != schema:
+        found = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+        raise ProtocolError(f"{path}: schema is {found!r}, expected {schema!r}")
+    # Unknown fields come from a newer writer and are ignored; a missing one without default is an error.
+    known = {f.name for f in fields(kind)}
+    try:
+        return kind(**{key: value for key, value in raw.items() if key in known})
+    except TypeError as error:
+        raise ProtocolError(f"{path}: {error}") from error

@@ -1,0 +1,192 @@
+"""The nouns of perfguard: frozen records without behaviour. Imports nothing but the standard library.
+
+Units are in the names: `_s` seconds, `_bytes` bytes. "A" and "B" in an order stand for base and head.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+Better = Literal["lower", "higher"]
+Side = Literal["base", "head"]
+TrialStatus = Literal["ok", "invalid", "crashed", "timed_out"]
+Scope = Literal["full", "slice", "in-process"]
+
+
+class Outcome(StrEnum):
+    """What a comparison, or one metric of it, ends with."""
+
+    REGRESSION = "REGRESSION"
+    IMPROVEMENT = "IMPROVEMENT"
+    EQUIVALENT = "EQUIVALENT"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    SUSPECT = "SUSPECT"
+    INVALID = "INVALID"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """Why an outcome is what it is: a stable code for scripts and a sentence for people."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """What is measured. An exact metric is a count or digest compared by equality, never by a test."""
+
+    name: str
+    unit: str
+    better: Better
+    primary: bool = True
+    exact: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """One runner, its parameters, its modes and its metrics. `command` is set for `-- CMD` only."""
+
+    name: str
+    runner: Literal["tp_moe", "fake", "command"]
+    metrics: tuple[Metric, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    modes: tuple[str, ...] = ()
+    world_size: int = 1
+    command: tuple[str, ...] = ()
+    read: str = "json"
+    setup: str = ""
+    timeout_s: float = 600.0
+    ready_timeout_s: float = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """A commit, and for WORKTREE (or a carried patch) the patch on top of it."""
+
+    name: str
+    commit: str
+    tree: str
+    subject: str = ""
+    committed_at: str = ""
+    patch: bytes = b""
+
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self.patch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One side of a comparison: commit + patch + environment variables + workload parameters."""
+
+    side: Side
+    revision: Revision
+    env: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    python: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockPlan:
+    """Four consecutive trials, drawn before they run.
+
+    `order` holds A (base) and B (head) by slot, `builds` the build of the slot's arm ("1" or "2"), `pauses`
+    the pause before each slot as a fraction of its longest allowed pause, in [0, 1).
+    """
+
+    stage: int
+    index: int
+    order: str
+    builds: str
+    pauses: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockValues:
+    """What a valid block measured: `values[metric]` holds four positive finite numbers in slot order."""
+
+    stage: int
+    index: int
+    order: str
+    builds: str
+    values: Mapping[str, tuple[float, float, float, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One launch of fresh processes for one arm, as it is stored: also when it failed.
+
+    `values` maps metric to value; `digests` maps what was produced (tokens of a mode) to its hash; `record`
+    is the whole of what the runner and the harness observed (samples, counts, origin, environment, versions).
+    """
+
+    id: str
+    stage: int
+    block: int
+    slot: int
+    side: Side
+    build: int
+    attempt: int
+    status: TrialStatus
+    started_at: str
+    wall_s: float
+    measured_s: float
+    values: Mapping[str, float]
+    digests: Mapping[str, str] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricResult:
+    """The verdict on one metric. `slowdown` is head against base, oriented so that above 1 is worse.
+
+    `ci_low`, `ci_high`: 95 % interval of the slowdown, descriptive. `p_order`: exact order test in the
+    direction of the estimate. `mde`: smallest slowdown this many blocks detect. None where not computable.
+    """
+
+    metric: Metric
+    outcome: Outcome
+    slowdown: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    base_median: float | None = None
+    head_median: float | None = None
+    p_order: float | None = None
+    mde: float | None = None
+    decided_at: int | None = None
+    reasons: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What the controller says after a block.
+
+    `state`: "measure" (one more block of stage one), "confirm" (one more block of stage two), "done".
+    `outcome` is final when done, else what it would be if measuring stopped now.
+    """
+
+    state: Literal["measure", "confirm", "done"]
+    outcome: Outcome
+    metrics: tuple[MetricResult, ...]
+    reasons: tuple[Reason, ...] = ()
+    blocks_needed: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """Everything that was asked for, stored before the first trial runs."""
+
+    id: str
+    kind: Literal["compare", "run", "recheck", "judge"]
+    created_at: str
+    workload: Workload
+    arms: tuple[Arm, ...]
+    policy: Mapping[str, Any]
+    seed: int
+    repository: str
+    scope: Scope = "full"
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    method: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,100 @@
+"""The workloads perfguard brings, and how parameters and commands become one. Pure; reads no file."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from perfguard.errors import UsageError
+from perfguard.records import Better, Metric, Workload
+
+MODES = ("plain", "eagle3")
+
+_PLAIN = (
+    Metric(name="plain_throughput", unit="token/s", better="higher"),
+    Metric(name="plain_token_s", unit="s", better="lower", primary=False),
+    Metric(name="plain_ttft_s", unit="s", better="lower", primary=False),
+)
+_EAGLE3 = (
+    Metric(name="eagle3_throughput", unit="token/s", better="higher"),
+    Metric(name="eagle3_accept_length", unit="token", better="higher", primary=False, exact=True),
+    Metric(name="eagle3_cycle_s", unit="s", better="lower", primary=False),
+    Metric(name="eagle3_draft_s", unit="s", better="lower", primary=False),
+    Metric(name="eagle3_verify_s", unit="s", better="lower", primary=False),
+    Metric(name="eagle3_accept_s", unit="s", better="lower", primary=False),
+    Metric(name="eagle3_ttft_s", unit="s", better="lower", primary=False),
+)
+
+BUILT_IN = (
+    Workload(
+        name="moe-eagle3",
+        runner="tp_moe",
+        modes=MODES,
+        metrics=_PLAIN + _EAGLE3,
+        params={
+            "tp": 1,
+            "prompts": 4,
+            "tokens": 64,
+            "num_draft_tokens": 3,
+            "dtype": "float32",
+            "device": "cpu",
+            "num_threads": 1,
+        },
+    ),
+    Workload(
+        name="fake",
+        runner="fake",
+        modes=MODES,
+        metrics=(_PLAIN[0], _EAGLE3[0], _EAGLE3[1]),
+        params={"speed": 100.0, "noise": 0.01, "tp": 1},
+    ),
+)
+
+
+def find(name: str, workloads: Mapping[str, Workload]) -> Workload:
+    """The workload called `name`; an unknown one names the nearest known."""
+    if name in workloads:
+        return workloads[name]
+    near = difflib.get_close_matches(name, workloads, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(workloads))}"
+    raise UsageError(f"no workload {name!r}{hint}", "perfguard workloads")
+
+
+def of_command(
+    command: tuple[str, ...], *, metric: str, better: Better, unit: str, read: str, setup: str = ""
+) -> Workload:
+    """A workload of one's own: without a metric the wall time of the command is measured."""
+    if not command:
+        raise UsageError("no command after --", "perfguard compare BASE HEAD -- python bench.py")
+    if not metric:
+        name, better, unit, read = "wall", "lower", "s", read or "wall"
+    else:
+        name, read = metric, read or "json"
+    if read not in ("wall", "json") and not read.startswith("regex:"):
+        raise UsageError(f"--read {read!r} is none of wall, json, regex:PATTERN", "perfguard compare --help")
+    metrics = (Metric(name=name, unit=unit, better=better),)
+    return Workload(name="command", runner="command", command=command, metrics=metrics, read=read, setup=setup)
+
+
+def with_modes(workload: Workload, choice: str) -> Workload:
+    """Keep one mode and its metrics; "both" keeps all. A metric belongs to the mode its name starts with."""
+    if choice in ("", "both") or not workload.modes:
+        return workload
+    if choice not in workload.modes:
+        raise UsageError(f"--modes {choice!r}: {workload.name} has {', '.join(workload.modes)}", "perfguard workloads")
+    metrics = tuple(m for m in workload.metrics if m.name.startswith(choice))
+    return replace(workload, modes=(choice,), metrics=metrics)
+
+
+def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:
+    """Parameters changed; `tp` sets the world size. An unknown parameter names the nearest known."""
+    for key in params:
+        if workload.runner != "fake" and key not in workload.params:
+            near = difflib.get_close_matches(key, workload.params, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(workload.params) or 'none'}"
+            raise UsageError(f"workload {workload.name!r} has no parameter {key!r}; {hint}", "perfguard workloads")
+    merged = {**workload.params, **params}
+    tp = merged.get("tp", 1)
+    if not isinstance(tp, int) or tp < 1:
+        raise UsageError(f"tp={tp!r} is not a whole number of ranks of at least 1", "--set tp=2")
+    return replace(workload, params=merged, world_size=tp)
