@@ -145,10 +145,10 @@ def _seconds(value: Any, where: str) -> float:
     return float(value)
 
 
-def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
+def parse_pairs(pairs: Iterable[str] | None, option: str) -> dict[str, str]:
     """["K=V", …] -> {"K": "V"}. Raises UsageError where the "=" or the key is missing."""
     result = {}
-    for pair in pairs:
+    for pair in pairs or ():
         key, sign, value = pair.partition("=")
         if not sign or not key:
             raise UsageError(f"{option} {pair!r} is not KEY=VALUE", f"{option} NAME=1")
@@ -156,7 +156,7 @@ def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
     return result
 
 
-def parse_params(pairs: Iterable[str], option: str) -> dict[str, Any]:
+def parse_params(pairs: Iterable[str] | None, option: str) -> dict[str, Any]:
     """["tp=2", "dtype=float32"] -> {"tp": 2, "dtype": "float32"}: JSON where it parses, else text."""
     return {key: _json_or_text(value) for key, value in parse_pairs(pairs, option).items()}
 

@@ -1,0 +1,94 @@
+"""A request of a person -> a Campaign: revisions resolved, arms built, fingerprints taken, nothing measured yet."""
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from perfguard import __version__
+from perfguard.bundle import runner_fingerprint
+from perfguard.machine.host import machine_fingerprint
+from perfguard.policy import Policy
+from perfguard.records import Arm, Campaign, Side, Workload
+from perfguard.subject.repository import Repository
+from perfguard.workloads import with_params
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a person asked for one side."""
+
+    side: Side
+    revision: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    python: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a person asked for. `claimed` is the number that was believed (--was)."""
+
+    wishes: tuple[Wish, ...]
+    workload: Workload
+    policy: Policy
+    kind: Literal["compare", "run", "recheck"] = "compare"
+    seed: int | None = None
+    carry: Path | None = None
+    claimed: float | None = None
+
+
+def plan_campaign(request: Request, repository: Repository) -> Campaign:
+    """Everything that is known before the first launch. Raises RevisionError and UsageError."""
+    arms = tuple(_arm(wish, request, repository) for wish in request.wishes)
+    seed = secrets.randbits(31) if request.seed is None else request.seed
+    return Campaign(
+        id=_new_id(),
+        kind=request.kind,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        workload=request.workload,
+        arms=arms,
+        policy=asdict(request.policy),
+        seed=seed,
+        repository=str(repository.root),
+        machine=machine_now(),
+        method=_method(request, arms, repository),
+    )
+
+
+def machine_now() -> dict[str, Any]:
+    """The machine's fingerprint as it reads after storing: plain JSON data."""
+    plain: dict[str, Any] = json.loads(json.dumps(machine_fingerprint()))
+    return plain
+
+
+def _new_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def _arm(wish: Wish, request: Request, repository: Repository) -> Arm:
+    revision = repository.resolve(wish.revision)
+    if request.carry is not None:
+        revision = repository.with_patch(revision, request.carry)
+    with_params(request.workload, wish.params)  # an unknown parameter is an error now, not at the first launch
+    return Arm(side=wish.side, revision=revision, env=wish.env, params=wish.params, python=wish.python)
+
+
+def _method(request: Request, arms: tuple[Arm, ...], repository: Repository) -> dict[str, Any]:
+    """What was measured and how. Differences between two campaigns here make their numbers incomparable."""
+    method: dict[str, Any] = {"perfguard": __version__, "runner_sha256": runner_fingerprint()}
+    if request.claimed is not None:
+        method["claimed"] = request.claimed
+    if len(arms) == 2:
+        base, head = (arm.revision for arm in arms)
+        method["changed_files"] = sorted(repository.changed_files(base, head))
+        method["repo_modules"] = repository.python_modules(head)
+    return method
+
+
+def arm_workload(campaign: Campaign, arm: Arm) -> Workload:
+    """The workload as this arm runs it: its own parameters on top of the common ones."""
+    return with_params(campaign.workload, arm.params)

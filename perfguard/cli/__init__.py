@@ -1,0 +1,51 @@
+"""The command line: parse, one call, print, exit code. Nothing heavy is imported before a command runs."""
+
+import sys
+
+import typer
+
+# Each of these registers its commands on `app`; none of them imports anything heavy at its top.
+from perfguard.cli import demo as demo
+from perfguard.cli import measure as measure
+from perfguard.cli import stored as stored
+from perfguard.cli.app import app
+from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PerfguardError
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; every error a user can cause ends as text, not as a trace."""
+    import click
+
+    try:
+        return int(app(args=arguments, standalone_mode=False) or 0)
+    except PerfguardError as error:
+        _show(str(error), error.next_step)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _show("interrupted", "")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); there is nobody left to tell.
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        _show(
+            f"perfguard itself failed: {type(error).__name__}: {error}", "what was measured is stored: perfguard runs"
+        )
+        return EXIT_FAILURE
+
+
+def _show(message: str, next_step: str) -> None:
+    typer.echo(f"error: {message}", err=True)
+    if next_step:
+        typer.echo(f" next: {next_step}", err=True)
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,129 @@
+"""Options of a measuring command -> what the stories take. Parses and checks; measures and prints nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfguard.config import Config, load, parse_duration_s, parse_params, parse_ratio, with_policy
+from perfguard.errors import UsageError
+from perfguard.policy import Policy
+from perfguard.records import Better, Metric, Workload
+from perfguard.workloads import find, of_command, with_modes, with_params
+
+if TYPE_CHECKING:
+    from perfguard.subject.repository import Repository
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadOptions:
+    """What the command line says about what is measured; empty strings were not given."""
+
+    name: str = ""
+    command: Sequence[str] = ()
+    metric: str = ""
+    better: str = ""
+    unit: str = ""
+    read: str = ""
+    setup: str = ""
+    timeout: str = ""
+    ready_timeout: str = ""
+    modes: str = ""
+    params: Sequence[str] = field(default_factory=tuple)
+
+
+def open_project(repo: Path) -> tuple[Repository, Config]:
+    """The repository that holds `repo` and its perfguard.toml."""
+    from perfguard.subject.repository import open_repository
+
+    repository = open_repository(repo)
+    return repository, load(repository.root)
+
+
+def project_config(repo: Path) -> Config:
+    """perfguard.toml of the project around `repo`; what perfguard brings where there is none."""
+    start = repo.resolve()
+    folder = next((f for f in (start, *start.parents) if (f / "perfguard.toml").exists()), start)
+    return load(folder)
+
+
+def workload_of(options: WorkloadOptions, config: Config) -> Workload:
+    """The workload asked for: named, or a command of one's own. Raises UsageError."""
+    if options.name and options.command:
+        raise UsageError("both -w and a command were given", "give one of them")
+    if options.name:
+        workload = _named(options, config)
+    elif options.command:
+        workload = _own(options)
+    else:
+        raise UsageError("nothing to measure: neither -w WORKLOAD nor -- CMD", "perfguard workloads")
+    return _with_limits(options, with_modes(workload, options.modes))
+
+
+def _named(options: WorkloadOptions, config: Config) -> Workload:
+    for option, value in (("--metric", options.metric), ("--read", options.read)):
+        if value:
+            raise UsageError(
+                f"{option} belongs to a command of your own, not to -w {options.name}", "perfguard workloads"
+            )
+    workload = with_params(find(options.name, config.workloads), parse_params(options.params, "--set"))
+    return replace(workload, setup=options.setup) if options.setup else workload
+
+
+def _own(options: WorkloadOptions) -> Workload:
+    if options.params:
+        raise UsageError("--set changes parameters of a workload; a command has none", "--env NAME=VALUE")
+    return of_command(
+        tuple(options.command),
+        metric=options.metric,
+        better=better_of(options.better),
+        unit=options.unit,
+        read=options.read,
+        setup=options.setup,
+    )
+
+
+def better_of(text: str) -> Better:
+    """lower (also where nothing was said) or higher. Raises UsageError."""
+    match text:
+        case "" | "lower":
+            return "lower"
+        case "higher":
+            return "higher"
+    raise UsageError(f"--better {text!r} is neither lower nor higher", "--better lower")
+
+
+def _with_limits(options: WorkloadOptions, workload: Workload) -> Workload:
+    if options.timeout:
+        workload = replace(workload, timeout_s=parse_duration_s(options.timeout, "--timeout"))
+    if options.ready_timeout:
+        workload = replace(workload, ready_timeout_s=parse_duration_s(options.ready_timeout, "--ready-timeout"))
+    return workload
+
+
+def policy_of(
+    config: Config, *, margin: str, alpha: float | None, max_blocks: int | None, budget: str, no_confirm: bool
+) -> Policy:
+    """The policy of perfguard.toml with what the command line changes."""
+    changes: dict[str, float | int | bool] = {}
+    if margin:
+        changes["margin"] = parse_ratio(margin, "--margin")
+    if alpha is not None:
+        changes["alpha"] = alpha
+    if max_blocks is not None:
+        changes |= {"max_blocks": max_blocks, "max_confirm_blocks": max(2, max_blocks)}
+    if budget:
+        changes["budget_s"] = parse_duration_s(budget, "--budget")
+    if no_confirm:
+        changes["is_confirmed"] = False
+    return with_policy(config.policy, changes, "command line")
+
+
+def claimed_metric(workload: Workload, was: float) -> Metric:
+    """The metric a claimed number is about: the first primary one."""
+    if not math.isfinite(was) or was <= 0:
+        raise UsageError(f"--was {was:g} is not a positive number", "--was 89")
+    return next(metric for metric in workload.metrics if metric.primary)

@@ -1,0 +1,267 @@
+"""Commands that measure: compare, recheck, run. Each parses, makes one call, prints, and ends with an exit code."""
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perfguard.cli import options as o
+from perfguard.cli.app import app
+from perfguard.cli.asking import WorkloadOptions, claimed_metric, open_project, policy_of, workload_of
+from perfguard.config import parse_pairs, parse_params
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfguard.experiment import Observer
+    from perfguard.store import Store
+
+
+@app.command()
+def compare(
+    base: Annotated[str, typer.Argument(help="The side that is believed: any revision, or WORKTREE.")] = "",
+    head: Annotated[str, typer.Argument(help="The side that is questioned: any revision, or WORKTREE.")] = "",
+    command: o.Command = None,
+    workload: o.WorkloadName = "",
+    repo: o.Repo = Path("."),
+    db: o.Db = "",
+    json_file: o.Json = "",
+    metric: o.MetricName = "",
+    better: o.BetterWay = "",
+    unit: o.Unit = "",
+    read: o.Read = "",
+    setup: o.Setup = "",
+    modes: o.Modes = "",
+    set_: o.Set = None,
+    base_set: Annotated[list[str] | None, typer.Option(help="Workload parameter of base only; repeatable.")] = None,
+    head_set: Annotated[list[str] | None, typer.Option(help="Workload parameter of head only; repeatable.")] = None,
+    env: o.Env = None,
+    base_env: Annotated[list[str] | None, typer.Option(help="K=V for base only; repeatable.")] = None,
+    head_env: Annotated[list[str] | None, typer.Option(help="K=V for head only; repeatable.")] = None,
+    base_python: Annotated[str, typer.Option(help="Python of base for built-in runners.")] = "",
+    head_python: Annotated[str, typer.Option(help="Python of head for built-in runners.")] = "",
+    carry: Annotated[Path | None, typer.Option(help="Patch file applied to both sides.")] = None,
+    margin: o.Margin = "",
+    alpha: o.Alpha = None,
+    max_blocks: o.MaxBlocks = None,
+    budget: o.Budget = "",
+    no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Stop at SUSPECT, without fresh builds.")] = False,
+    seed: o.Seed = None,
+    timeout: o.Timeout = "",
+    ready_timeout: o.ReadyTimeout = "",
+    was: Annotated[float | None, typer.Option(help="The number that was believed; shown beside what is now.")] = None,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the price list and measure nothing.")] = False,
+    resume: Annotated[str, typer.Option(help="Go on with an interrupted comparison, by its id.")] = "",
+    quiet: o.Quiet = False,
+) -> None:
+    """Has head changed performance against base? Interleaved blocks of both sides, then a verdict.
+
+    Example: perfguard compare HEAD~1 HEAD --metric seconds --better lower -- python bench.py
+    """
+    asked = {k: v for k, v in locals().items() if k not in ("resume", "plan_only")}
+    if resume:
+        _resume(resume, asked)
+    _check_sides(base, head)
+    _compare(asked, plan_only=plan_only)
+
+
+def _check_sides(base: str, head: str) -> None:
+    if not base or not head:
+        raise UsageError("two revisions are needed", "perfguard compare HEAD~1 HEAD -- python bench.py")
+
+
+def _compare(asked: dict[str, Any], *, plan_only: bool) -> None:
+    from perfguard import experiment
+    from perfguard.campaign import plan_campaign
+    from perfguard.pricing import price_lines_of
+
+    repository, config = open_project(asked["repo"])
+    request = _request(asked, config, ("base", "head"))
+    with _opened(asked, repository.root) as (store, observer):
+        campaign = plan_campaign(request, repository)
+        prices = price_lines_of(campaign, store)
+        if plan_only:
+            _print_prices(campaign, prices, asked["json_file"])
+            raise typer.Exit(0)
+        for line in prices:
+            observer.say(line)
+        comparison = experiment.compare(campaign, repository, store, observer)
+        _finish(comparison, store, asked["json_file"])
+
+
+def _resume(campaign_id: str, asked: dict[str, Any]) -> None:
+    from perfguard import experiment
+    from perfguard.subject.repository import open_repository
+
+    db = o.database(asked["db"], asked["repo"])
+    if not db.exists():
+        raise UsageError(f"no results database at {db}", "perfguard compare --resume ID --db FILE")
+    with _opened(asked, asked["repo"]) as (store, observer):
+        repository = open_repository(Path(store.campaign(campaign_id).repository))
+        comparison = experiment.resume(campaign_id, repository, store, observer)
+        _finish(comparison, store, asked["json_file"])
+
+
+@app.command()
+def recheck(
+    revision: Annotated[str, typer.Argument(help="The commit that is said to give the number.")],
+    was: Annotated[float, typer.Option(help="The number that was believed.")],
+    command: o.Command = None,
+    workload: o.WorkloadName = "",
+    repo: o.Repo = Path("."),
+    db: o.Db = "",
+    json_file: o.Json = "",
+    metric: o.MetricName = "",
+    better: o.BetterWay = "",
+    unit: o.Unit = "",
+    read: o.Read = "",
+    setup: o.Setup = "",
+    modes: o.Modes = "",
+    set_: o.Set = None,
+    env: o.Env = None,
+    carry: Annotated[Path | None, typer.Option(help="Patch file applied on top.")] = None,
+    margin: o.Margin = "",
+    timeout: o.Timeout = "",
+    ready_timeout: o.ReadyTimeout = "",
+    quiet: o.Quiet = False,
+) -> None:
+    """Does this commit give that number here, now? One or two launches; it retires a number, never accuses a commit.
+
+    Example: perfguard recheck v1.4 --was 89 -w moe-eagle3
+    """
+    _one_side(locals(), "recheck")
+
+
+@app.command(name="run")
+def run_(
+    revision: Annotated[str, typer.Argument(help="The commit to measure, or WORKTREE.")],
+    command: o.Command = None,
+    trials: Annotated[int, typer.Option(help="Launches to measure.", min=1, max=1000)] = 4,
+    workload: o.WorkloadName = "",
+    repo: o.Repo = Path("."),
+    db: o.Db = "",
+    json_file: o.Json = "",
+    metric: o.MetricName = "",
+    better: o.BetterWay = "",
+    unit: o.Unit = "",
+    read: o.Read = "",
+    setup: o.Setup = "",
+    modes: o.Modes = "",
+    set_: o.Set = None,
+    env: o.Env = None,
+    carry: Annotated[Path | None, typer.Option(help="Patch file applied on top.")] = None,
+    timeout: o.Timeout = "",
+    ready_timeout: o.ReadyTimeout = "",
+    quiet: o.Quiet = False,
+) -> None:
+    """Measure one revision and store it: values, no verdict.
+
+    Example: perfguard run HEAD --trials 4 -w moe-eagle3
+    """
+    _one_side(locals(), "run")
+
+
+def _one_side(asked: dict[str, Any], kind: str) -> None:
+    from perfguard import single
+    from perfguard.report.single import render_single
+    from perfguard.report.terminal import open_console
+
+    repository, config = open_project(asked["repo"])
+    request = _request(asked, config, ("revision",), kind=kind)
+    with _opened(asked, repository.root) as (store, observer):
+        if kind == "recheck":
+            metric = claimed_metric(request.workload, asked["was"])
+            result = single.recheck(request, metric, repository, store, observer)
+        else:
+            result = single.run(request, asked["trials"], repository, store, observer)
+    if asked["json_file"]:
+        o.write_json(result, asked["json_file"])
+    if asked["json_file"] != "-":
+        render_single(result, open_console())
+    raise typer.Exit(result["exit_code"])
+
+
+def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: str = "compare") -> Any:
+    from perfguard.campaign import Request
+
+    workload = workload_of(_workload_options(asked), config)
+    if asked.get("was") is not None:
+        claimed_metric(workload, asked["was"])
+    return Request(
+        wishes=tuple(_wish(asked, side) for side in sides),
+        workload=workload,
+        policy=policy_of(
+            config,
+            margin=asked.get("margin", ""),
+            alpha=asked.get("alpha"),
+            max_blocks=asked.get("max_blocks"),
+            budget=asked.get("budget", ""),
+            no_confirm=asked.get("no_confirm", False),
+        ),
+        kind=kind,  # type: ignore[arg-type]  # one of this module's own three words
+        seed=asked.get("seed"),
+        carry=asked["carry"],
+        claimed=asked.get("was"),
+    )
+
+
+def _workload_options(asked: dict[str, Any]) -> WorkloadOptions:
+    same = ("metric", "better", "unit", "read", "setup", "timeout", "ready_timeout", "modes")
+    return WorkloadOptions(
+        name=asked["workload"],
+        command=asked["command"] or (),
+        params=asked["set_"] or (),
+        **{name: asked[name] for name in same},
+    )
+
+
+def _wish(asked: dict[str, Any], side: str) -> Any:
+    from perfguard.campaign import Wish
+
+    env = parse_pairs(asked["env"], "--env") | parse_pairs(asked.get(f"{side}_env"), f"--{side}-env")
+    params = parse_params(asked.get(f"{side}_set"), f"--{side}-set")
+    return Wish(
+        side="head" if side == "head" else "base",
+        revision=asked[side],
+        env=env,
+        params=params,
+        python=asked.get(f"{side}_python", ""),
+    )
+
+
+@contextmanager
+def _opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observer]]":
+    """The database, open for writing, and the progress display on standard error."""
+    import sys
+
+    from perfguard.report.progress import progress
+    from perfguard.report.terminal import open_console
+    from perfguard.store import open_store
+
+    with (
+        open_store(o.database(asked["db"], root)) as store,
+        progress(open_console(sys.stderr), is_quiet=asked["quiet"]) as observer,
+    ):
+        yield store, observer
+
+
+def _print_prices(campaign: Any, lines: tuple[str, ...], json_file: str) -> None:
+    if json_file:
+        plan = {"schema": "perfguard/plan@1", "seed": campaign.seed, "prices": list(lines)}
+        o.write_json(plan, json_file)
+    if json_file != "-":
+        for line in lines:
+            typer.echo(line)
+
+
+def _finish(comparison: dict[str, Any], store: "Store", json_file: str) -> None:
+    from perfguard.report.terminal import open_console, render_comparison
+
+    if json_file:
+        o.write_json(comparison, json_file)
+    if json_file != "-":
+        trials = store.trials(comparison["id"], with_record=False)
+        render_comparison(comparison, trials, open_console())
+    raise typer.Exit(comparison["exit_code"])

@@ -1,0 +1,67 @@
+"""Options that several commands share, and the two questions every command asks: which database, which output?"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from perfguard.errors import UsageError
+
+Db = Annotated[str, typer.Option("--db", help="Results database. Default: .perfguard/results.db of the project.")]
+Repo = Annotated[Path, typer.Option("--repo", help="Git repository. Default: the one you stand in.")]
+Json = Annotated[
+    str, typer.Option("--json", help="Write the result as JSON; - is stdout, and nothing else goes there.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Only the result, no progress.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the orders. Default: drawn and stored.", min=0)]
+Margin = Annotated[str, typer.Option("--margin", help="Largest slowdown called equivalent, such as 2%.")]
+Alpha = Annotated[float | None, typer.Option("--alpha", help="Rate of reported phantoms. Default: 0.001.")]
+MaxBlocks = Annotated[int | None, typer.Option("--max-blocks", help="Most blocks of four trials in each stage.")]
+Budget = Annotated[str, typer.Option("--budget", help="Stop in time for this, such as 20m or 4h.")]
+Modes = Annotated[str, typer.Option("--modes", help="plain, eagle3 or both.")]
+WorkloadName = Annotated[str, typer.Option("--workload", "-w", help="A workload: see `perfguard workloads`.")]
+Env = Annotated[list[str] | None, typer.Option("--env", help="K=V for both sides; repeatable.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="Workload parameter KEY=VALUE for both sides; repeatable.")
+]
+MetricName = Annotated[str, typer.Option("--metric", help="Metric that the command prints. Default: wall time.")]
+BetterWay = Annotated[str, typer.Option("--better", help="lower or higher.")]
+Unit = Annotated[str, typer.Option("--unit", help="Unit of the metric, such as s or token/s.")]
+Read = Annotated[str, typer.Option("--read", help="wall, json or regex:PATTERN: where the metric is found.")]
+Setup = Annotated[str, typer.Option("--setup", help="Command that builds a checkout once.")]
+Timeout = Annotated[str, typer.Option("--timeout", help="Longest measured part of a trial, such as 90s or 20m.")]
+ReadyTimeout = Annotated[str, typer.Option("--ready-timeout", help="Longest start and load of a trial.")]
+Command = Annotated[list[str] | None, typer.Argument(help="After --: a command of your own.", show_default=False)]
+
+
+def database(db: str, start: Path) -> Path:
+    """The results database: as asked, or .perfguard/results.db beside perfguard.toml or .git, upwards of `start`."""
+    if db:
+        return Path(db)
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / "perfguard.toml").exists() or (folder / ".git").exists():
+            return folder / ".perfguard" / "results.db"
+    return start / ".perfguard" / "results.db"
+
+
+def existing_database(db: str) -> Path:
+    """The results database of a command that only reads."""
+    path = database(db, Path.cwd())
+    if not path.exists():
+        raise UsageError(f"no results database at {path}", "perfguard compare HEAD~1 HEAD -- python bench.py")
+    return path
+
+
+def write_json(result: Any, target: str) -> None:
+    """Write `result` to the file `target`, or to stdout for "-"."""
+    import json
+
+    text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False)
+    if target == "-":
+        typer.echo(text)
+        return
+    try:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}", "--json -") from error

@@ -1,0 +1,198 @@
+"""Commands on what is stored, and on trials measured elsewhere: runs, show, replay, report, export, merge, judge."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perfguard.cli import options as o
+from perfguard.cli.app import app
+from perfguard.errors import EXIT_FAILURE, UsageError
+
+if TYPE_CHECKING:
+    from perfguard.store import Store
+
+Id = Annotated[str, typer.Argument(help="Id of a stored result, a unique beginning of it, or latest.")]
+FORMATS = ("md", "json")
+
+
+def _reading(db: str) -> "Store":
+    from perfguard.store import open_store
+
+    return open_store(o.existing_database(db), read_only=True)
+
+
+@app.command()
+def runs(
+    db: o.Db = "",
+    limit: Annotated[int, typer.Option(help="How many, newest first.", min=1)] = 50,
+    json_file: o.Json = "",
+) -> None:
+    """What is stored, newest first.
+
+    Example: perfguard runs --db results.db
+    """
+    from dataclasses import asdict
+
+    from perfguard.report.terminal import open_console, render_runs
+
+    with _reading(db) as store:
+        rows = [asdict(row) for row in store.campaigns(limit)]
+    if json_file:
+        o.write_json({"schema": "perfguard/runs@1", "runs": rows}, json_file)
+    if json_file != "-":
+        render_runs(rows, open_console())
+
+
+@app.command()
+def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
+    """One stored result: what was asked for, every trial, the verdict.
+
+    Example: perfguard show latest
+    """
+    from perfguard.report.show import render_show
+    from perfguard.report.single import render_single
+    from perfguard.report.terminal import open_console
+
+    with _reading(db) as store:
+        campaign, verdict = store.campaign(id), store.latest_verdict(id)
+        blocks, trials = store.blocks(id), store.trials(id, with_record=False)
+    if json_file:
+        o.write_json({"id": campaign.id, "verdict": verdict, "trials": [_trial_json(t) for t in trials]}, json_file)
+    if json_file == "-":
+        return
+    console = open_console()
+    render_show(campaign, blocks, trials, verdict if campaign.kind == "compare" else None, console)
+    if verdict is not None and campaign.kind != "compare":
+        render_single(verdict, console)
+
+
+def _trial_json(trial: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(trial)
+
+
+@app.command()
+def replay(
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: every stored comparison.")] = None,
+    db: o.Db = "",
+    json_file: o.Json = "",
+) -> None:
+    """Derive stored verdicts again from the database alone, and say whether they come out the same.
+
+    Example: perfguard replay latest
+    """
+    from perfguard.replay import replay_one
+
+    with _reading(db) as store:
+        wanted = ids or [row.id for row in store.campaigns(1_000_000, kind="compare")]
+        results = [replay_one(store, wanted_id) for wanted_id in wanted]
+    if json_file:
+        o.write_json({"schema": "perfguard/replay@1", "replays": results}, json_file)
+    if json_file != "-":
+        for result in results:
+            word = "agrees" if result["agrees"] else f"DIFFERS in {', '.join(result['differences'])}"
+            typer.echo(f"{result['id']}  {result['outcome']}  {word}")
+    if not all(result["agrees"] for result in results):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+@app.command()
+def report(
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: the latest.")] = None,
+    format: Annotated[str, typer.Option("--format", "-f", help="md or json.")] = "md",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File. Default: stdout.")] = None,
+    db: o.Db = "",
+) -> None:
+    """A report of stored comparisons to hand to a colleague.
+
+    Example: perfguard report latest -f md -o report.md
+    """
+    if format not in FORMATS:
+        raise UsageError(f"-f {format!r} is none of {', '.join(FORMATS)}", "perfguard report -f md")
+    with _reading(db) as store:
+        text = "\n".join(_report(store, wanted, format) for wanted in ids or ["latest"])
+    if output is None:
+        typer.echo(text)
+        return
+    try:
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}", "perfguard report -o FILE") from error
+    typer.echo(f"written: {output}", err=True)
+
+
+def _report(store: "Store", wanted: str, format: str) -> str:
+    import json
+
+    from perfguard.report.markdown import comparison_markdown
+
+    campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
+    if verdict is None:
+        raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
+    if format == "json":
+        return json.dumps(verdict, indent=2, ensure_ascii=False)
+    if campaign.kind != "compare":
+        raise UsageError(f"{campaign.id} is a {campaign.kind}; a Markdown report is of a comparison", "perfguard runs")
+    return comparison_markdown(verdict, store.trials(wanted, with_record=False))
+
+
+@app.command()
+def export(
+    output: Annotated[Path, typer.Argument(help="New results database.")],
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: everything.")] = None,
+    db: o.Db = "",
+) -> None:
+    """Copy stored results into a database of their own.
+
+    Example: perfguard export tonight.db latest
+    """
+    with _reading(db) as store:
+        counts = store.export(ids or [row.id for row in store.campaigns(1_000_000)], output)
+    typer.echo(_counted(counts, f"exported to {output}"))
+
+
+@app.command()
+def merge(other: Annotated[Path, typer.Argument(help="Results database to take in.")], db: o.Db = "") -> None:
+    """Take the results of another database in; running it again changes nothing.
+
+    Example: perfguard merge tonight.db --db results.db
+    """
+    from perfguard.store import open_store
+
+    if not other.exists():
+        raise UsageError(f"{other} does not exist", "perfguard export FILE")
+    with open_store(o.database(db, Path.cwd())) as store:
+        counts = store.merge(other)
+    typer.echo(_counted(counts, f"merged from {other}"))
+
+
+def _counted(counts: dict[str, int], what: str) -> str:
+    return f"{what}: " + ", ".join(f"{number} {name}" for name, number in counts.items())
+
+
+@app.command()
+def judge(
+    file: Annotated[Path, typer.Argument(help="CSV: block,slot,arm,metric,value and optional better,unit.")],
+    margin: o.Margin = "",
+    alpha: o.Alpha = None,
+    better: o.BetterWay = "lower",
+    json_file: o.Json = "",
+) -> None:
+    """A verdict on trials measured elsewhere.
+
+    Example: perfguard judge trials.csv --margin 2%
+    """
+    from perfguard.cli.asking import better_of, policy_of
+    from perfguard.config import Config
+    from perfguard.judge_file import judge_file
+    from perfguard.report.terminal import open_console, render_comparison
+
+    policy = policy_of(Config(), margin=margin, alpha=alpha, max_blocks=None, budget="", no_confirm=False)
+    comparison, trials = judge_file(file, policy, better_of(better))
+    if json_file:
+        o.write_json(comparison, json_file)
+    if json_file != "-":
+        render_comparison(comparison, trials, open_console())
+    raise typer.Exit(comparison["exit_code"])

@@ -1,0 +1,44 @@
+"""What a verdict lets people conclude, what it does not, and the command to run next. Pure words."""
+
+from perfguard.records import Campaign, Decision, Outcome
+
+CAN = {
+    Outcome.REGRESSION: "head is slower here and now, seen twice, the second time with fresh builds of both sides.",
+    Outcome.IMPROVEMENT: "head is faster here and now, seen twice, the second time with fresh builds of both sides.",
+    Outcome.EQUIVALENT: "any difference on this machine, now, is smaller than the margin.",
+    Outcome.INCONCLUSIVE: "nothing about a change; the interval shows what is still possible.",
+    Outcome.SUSPECT: "a difference was seen; the odds say how easily luck alone does that.",
+    Outcome.INVALID: "nothing: the two sides were not comparable, for the reasons named.",
+}
+CANNOT = {
+    Outcome.REGRESSION: "why it is slower, and whether another machine or workload would show it.",
+    Outcome.IMPROVEMENT: "why it is faster, and whether another machine or workload would show it.",
+    Outcome.EQUIVALENT: "that nothing changed at all, or that an older number was right: it was not measured now.",
+    Outcome.INCONCLUSIVE: "that nothing changed: too little was measured for this noise and this margin.",
+    Outcome.SUSPECT: "that head changed performance: it was not confirmed.",
+    Outcome.INVALID: "anything about performance, in either direction.",
+}
+
+
+def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str) -> dict[str, str]:
+    """{"can": …, "cannot": …} in a sentence or two each."""
+    can = CAN[decision.outcome]
+    if origin_note and decision.outcome is not Outcome.INVALID:
+        can = f"{can} Of the code: {origin_note}."
+    return {"can": can, "cannot": CANNOT[decision.outcome]}
+
+
+def next_step(campaign: Campaign, decision: Decision) -> str:
+    """One command or action that brings most now."""
+    show = f"perfguard show {campaign.id}"
+    match decision.outcome:
+        case Outcome.REGRESSION:
+            base, head = (arm.revision.name for arm in campaign.arms)
+            return f"git log --oneline {base}..{head}"
+        case Outcome.INCONCLUSIVE | Outcome.SUSPECT:
+            return (
+                f"the same comparison with --max-blocks {2 * int(campaign.policy['max_blocks'])}, or a wider --margin"
+            )
+        case Outcome.INVALID:
+            return f"{show} lists every trial with its log; remove the cause and compare again"
+    return f"perfguard report {campaign.id} -f md"

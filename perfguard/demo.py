@@ -1,0 +1,79 @@
+"""`perfguard demo`: a small repository with a planted slow commit, measured for real. Says what it does as it goes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfguard import experiment
+from perfguard.bundle import bundle_root
+from perfguard.campaign import Request, Wish, plan_campaign
+from perfguard.demo_history import STEPS, apply
+from perfguard.policy import Policy
+from perfguard.records import Workload
+from perfguard.report.markdown import comparison_markdown
+from perfguard.store import Store
+from perfguard.subject.history import write_history
+from perfguard.subject.repository import open_repository
+from perfguard.workloads import BUILT_IN, with_params
+
+# Fit for a laptop with other work on it: gloo on a busy CPU moves by several percent between launches. Confirmation
+# is kept short; both are said on screen.
+POLICY = Policy(margin=0.16, alpha=0.05, max_blocks=4, max_confirm_blocks=3, pause_share=0.05)
+PARAMS = {"tp": 2, "prompts": 2, "tokens": 24}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One comparison of the demo: the tag of the commit under question, and why it is worth a look."""
+
+    tag: str
+    about: str
+
+
+SCENES = (
+    Scene(
+        tag="slow", about="a commit that adds one wait before every all-reduce: a real regression of the decode path"
+    ),
+    Scene(
+        tag="docs-only", about="a commit that changes a text file: whatever its number does, the code did not change"
+    ),
+)
+
+
+def demo_workload() -> Workload:
+    return with_params(next(w for w in BUILT_IN if w.name == "moe-eagle3"), PARAMS)
+
+
+def write_repository(folder: Path) -> dict[str, str]:
+    """The demo's history in `folder`: tag -> full sha."""
+    model = bundle_root() / "model"
+    tree = {f"model/{path.name}": path.read_text(encoding="utf-8") for path in sorted(model.glob("*.py"))}
+    trees = []
+    for step in STEPS:
+        tree = apply(step, tree)
+        trees.append((step.message, step.tag, tree))
+    return write_history(folder, trees)
+
+
+def play(folder: Path, store: Store, observer: experiment.Observer, seed: int | None) -> Iterator[dict[str, Any]]:
+    """Measure each scene in a repository below `folder`; yields its comparison as soon as it stands."""
+    repository_folder = folder / "repository"
+    commits = write_repository(repository_folder)
+    repository = open_repository(repository_folder)
+    for scene in SCENES:
+        commit = commits[scene.tag]
+        observer.say("")
+        observer.say(f"{scene.tag}: {scene.about}")
+        observer.say(f"  perfguard compare {scene.tag}~1 {scene.tag} -w moe-eagle3 --set tp=2 --margin 16%")
+        wishes = (Wish(side="base", revision=f"{commit}~1"), Wish(side="head", revision=scene.tag))
+        request = Request(wishes=wishes, workload=demo_workload(), policy=POLICY, seed=seed)
+        yield experiment.compare(plan_campaign(request, repository), repository, store, observer)
+
+
+def write_report(folder: Path, store: Store, comparisons: list[dict[str, Any]]) -> Path:
+    """The Markdown report of all scenes; returns its path."""
+    parts = [comparison_markdown(c, store.trials(c["id"], with_record=False)) for c in comparisons]
+    path = folder / "report.md"
+    path.write_text("\n\n".join(parts), encoding="utf-8")
+    return path

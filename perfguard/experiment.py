@@ -1,0 +1,209 @@
+"""The main story, readable top to bottom: plan, measure block after block, judge after each, conclude.
+
+Joins the edges (git, processes, machine, database) with the pure decisions. Holds no formula and no output.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil, inf
+from statistics import median
+from typing import Any, Protocol
+
+from perfguard.campaign import machine_now
+from perfguard.errors import Interrupted, NotComparableError, UsageError
+from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
+from perfguard.launching import Launcher
+from perfguard.machine.hold import Holder, hold_machine
+from perfguard.policy import Policy
+from perfguard.records import BlockPlan, Campaign, Decision, Trial
+from perfguard.stats.plan import plan_block
+from perfguard.store import Store
+from perfguard.subject.repository import Repository
+from perfguard.subject.workspace import open_workspace, sweep_leftovers
+
+# Blocks planned beyond the longest comparison, to replace void ones.
+SPARE_SHARE = 0.5
+
+
+class Observer(Protocol):
+    """Who watches: a progress display, or nobody."""
+
+    def note(self, text: str) -> None: ...
+    def say(self, text: str) -> None: ...
+    def trial_ended(self, trial: Trial, cost_s: float) -> None: ...
+    def block_ended(
+        self, plan: BlockPlan, trials: Sequence[Trial], decision: Decision, least_blocks: int, most_blocks: int
+    ) -> None: ...
+
+
+def compare(campaign: Campaign, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
+    """Base against head, to a verdict: the JSON of a comparison, stored too. See `campaign.plan_campaign`."""
+    store.add_campaign(campaign)
+    store.add_blocks(campaign.id, planned_blocks(campaign))
+    return measure_to_verdict(campaign, repository, store, observer)
+
+
+def resume(campaign_id: str, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
+    """Go on where a campaign was interrupted, with the orders that were drawn then."""
+    campaign = store.campaign(campaign_id)
+    if campaign.kind != "compare":
+        raise UsageError(f"{campaign.id} is a {campaign.kind}, not a comparison", "perfguard runs")
+    _refuse_another_machine(campaign)
+    return measure_to_verdict(campaign, repository, store, observer)
+
+
+def planned_blocks(campaign: Campaign) -> list[BlockPlan]:
+    """Every block of both stages with its spares, drawn from the seed before anything runs."""
+    sizes = {1: campaign.policy["max_blocks"], 2: campaign.policy["max_confirm_blocks"]}
+    return [
+        plan_block(campaign.seed, stage, index)
+        for stage, size in sizes.items()
+        for index in range(size + ceil(size * SPARE_SHARE))
+    ]
+
+
+@dataclass(kw_only=True)
+class Session:
+    """One process measuring one campaign. `trials` mirrors what is stored, in the order it ran."""
+
+    campaign: Campaign
+    plans: list[BlockPlan]
+    trials: list[Trial]
+    store: Store
+    launcher: Launcher
+    observer: Observer
+    started_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(**self.campaign.policy)
+
+    def judge(self) -> Judgement:
+        return judge(self.campaign, self.plans, self.trials)
+
+    def run(self, launch: Callable[[int], Trial], pause_s: float = 0.0) -> Trial:
+        """One slot to its last attempt. Each trial is stored at once: whatever happens next, it is not lost."""
+        attempt = 0
+        while True:
+            started_s = time.monotonic()
+            time.sleep(pause_s)
+            trial = launch(attempt)
+            self.store.add_trial(self.campaign.id, trial)
+            self.trials.append(trial)
+            self.observer.trial_ended(trial, time.monotonic() - started_s)
+            if not may_retry(trial, self.policy):
+                return trial
+            attempt += 1
+
+
+def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
+    """Measure until the verdict stands. Raises Interrupted with the command that resumes."""
+    for folder in sweep_leftovers():
+        observer.say(f"removed what an earlier run left in {folder}")
+    plans, trials = store.blocks(campaign.id), store.trials(campaign.id)
+    try:
+        with waiting_for_machine(campaign, observer), open_workspace() as workspace:
+            launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
+            session = Session(
+                campaign=campaign, plans=plans, trials=trials, store=store, launcher=launcher, observer=observer
+            )
+            stopped = _measure_until_decided(session)
+    except KeyboardInterrupt:
+        store.set_status(campaign.id, "interrupted")
+        resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
+        raise Interrupted(f"interrupted; {len(trials)} trials are stored", resume_command) from None
+    return conclude(campaign, plans, trials, store, stopped=stopped)
+
+
+def waiting_for_machine(campaign: Campaign, observer: Observer) -> AbstractContextManager[None]:
+    """One measuring job a machine: a second one waits, and says once for whom."""
+    told: list[Holder] = []
+
+    def tell(holder: Holder, waited_s: float) -> None:
+        if holder not in told:
+            told.append(holder)
+            observer.say(f"waiting: this machine is being measured on by {holder}")
+
+    return hold_machine(f"perfguard {campaign.kind} {campaign.id}", wait_s=inf, on_wait=tell)
+
+
+def conclude(
+    campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial], store: Store, *, stopped: str = ""
+) -> dict[str, Any]:
+    """The verdict on what was measured, stored beside it."""
+    verdict = verdict_json(campaign, plans, trials, stopped=stopped)
+    store.add_verdict(campaign.id, verdict)
+    store.set_status(campaign.id, "finished")
+    return verdict
+
+
+def _measure_until_decided(session: Session) -> str:
+    """Returns why it stopped before a decision: "budget", or "" when decided."""
+    _prepare(session, number=1)
+    judgement = session.judge()
+    while judgement.next_plan is not None:
+        if _is_over_budget(session):
+            return "budget"
+        if judgement.decision.state == "confirm" and ("head", 2) not in session.launcher.builds:
+            session.observer.say("suspicion: fresh builds of both sides, then confirmation")
+            _prepare(session, number=2)
+        plan = judgement.next_plan
+        _run_block(session, plan)
+        judgement = session.judge()
+        ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
+        session.observer.block_ended(plan, ran, judgement.decision, *judgement.blocks_left)
+    return ""
+
+
+def _prepare(session: Session, number: int) -> None:
+    """A build of each arm and its unmeasured first run; both are judged with everything else that is stored."""
+    launcher = session.launcher
+    for arm in session.campaign.arms:
+        session.observer.note(f"build {number} of {arm.side}: {arm.revision.name}")
+        launcher.make_build(arm, number)
+        session.run(partial(launcher.first_run, arm, number))
+
+
+def _run_block(session: Session, plan: BlockPlan) -> None:
+    """The slots of a block that have not run yet; ends with the first trial that voids it."""
+    for slot in range(4):
+        if _has_run(session, plan, slot):
+            continue
+        pause_s = plan.pauses[slot] * _longest_pause_s(session)
+        trial = session.run(partial(session.launcher.measure, plan, slot), pause_s)
+        if trial.status != "ok":
+            return
+
+
+def _has_run(session: Session, plan: BlockPlan, slot: int) -> bool:
+    """True for a slot that was measured before an interruption."""
+    trial = last_attempts(session.trials).get((plan.stage, plan.index, slot))
+    return trial is not None and trial.status == "ok"
+
+
+def _longest_pause_s(session: Session) -> float:
+    """A share of what a trial measures, so that a neighbour with a period near the trial's cannot keep step."""
+    measured_s = [trial.measured_s for trial in session.trials if trial.status == "ok"]
+    policy = session.policy
+    return min(policy.pause_share * median(measured_s), policy.pause_max_s) if measured_s else 0.0
+
+
+def _is_over_budget(session: Session) -> bool:
+    """Not the next block is begun whose cost, judged by the trials so far, would end beyond the budget."""
+    budget_s = session.policy.budget_s
+    if not budget_s:
+        return False
+    spent_s = time.monotonic() - session.started_s
+    block_s = 4 * median([trial.wall_s for trial in session.trials]) + 4 * _longest_pause_s(session) / 2
+    return spent_s + block_s > budget_s
+
+
+def _refuse_another_machine(campaign: Campaign) -> None:
+    now = machine_now()
+    differing = sorted(key for key in {*campaign.machine, *now} if campaign.machine.get(key) != now.get(key))
+    if differing:
+        shown = ", ".join(f"{key}: {campaign.machine.get(key)!r} then, {now.get(key)!r} now" for key in differing)
+        raise NotComparableError(f"{campaign.id} was measured on another machine ({shown})", "start a new comparison")

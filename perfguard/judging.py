@@ -1,0 +1,175 @@
+"""Stored plans and trials -> a verdict. Pure, so that `replay` re-derives every verdict from results.db alone.
+
+Trials of stage 0 are the unmeasured first runs of each build: they fill caches and prove what was loaded.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfguard.comparison import comparison_json
+from perfguard.conclusions import conclusions, next_step
+from perfguard.origin import OriginJudgement, judge_origin
+from perfguard.policy import Policy
+from perfguard.records import BlockPlan, BlockValues, Campaign, Decision, Metric, Outcome, Reason, Side, Trial
+from perfguard.stats.sentences import sentence
+from perfguard.stats.verdict import verdict
+
+WARM_STAGE = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """Where a campaign stands: complete blocks in the order they ran, void ones, and plans not yet complete."""
+
+    blocks: tuple[BlockValues, ...]
+    void: tuple[BlockPlan, ...]
+    pending: tuple[BlockPlan, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The decision so far. `next_plan` is the block to measure while it is not done; `blocks_left` least and most."""
+
+    decision: Decision
+    survey: Survey
+    next_plan: BlockPlan | None
+    blocks_left: tuple[int, int]
+
+
+def judge(campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial]) -> Judgement:
+    """What all trials so far say, and what to measure next."""
+    policy = Policy(**campaign.policy)
+    survey = survey_blocks(campaign, plans, trials)
+    origin = origin_judgements(campaign, trials)
+    invalid = (*first_run_reasons(policy, trials), *(reason for o in origin for reason in o.reasons))
+    decision = verdict(
+        policy,
+        campaign.workload.metrics,
+        survey.blocks,
+        trials,
+        num_void=len(survey.void),
+        seed=campaign.seed,
+        invalid=tuple(dict.fromkeys(invalid)),
+    )
+    stage = {"measure": 1, "confirm": 2}.get(decision.state)
+    return Judgement(
+        decision=decision,
+        survey=survey,
+        next_plan=next((plan for plan in survey.pending if plan.stage == stage), None),
+        blocks_left=_blocks_left(policy, decision, survey.blocks),
+    )
+
+
+def _blocks_left(policy: Policy, decision: Decision, blocks: Sequence[BlockValues]) -> tuple[int, int]:
+    if decision.state == "done":
+        return 0, 0
+    num_confirming = sum(block.stage == 2 for block in blocks)
+    most = policy.max_confirm_blocks - num_confirming if policy.is_confirmed else 0
+    if decision.state == "measure":
+        most += policy.max_blocks - (len(blocks) - num_confirming)
+    return 1, most
+
+
+def last_attempts(trials: Sequence[Trial]) -> dict[tuple[int, int, int], Trial]:
+    """(stage, block, slot) -> the trial that counts: the last attempt. Trials come in the order they ran."""
+    return {(t.stage, t.block, t.slot): t for t in trials}
+
+
+def may_retry(trial: Trial, policy: Policy) -> bool:
+    """A launch that died before its measured window is started again in its slot, its order kept."""
+    return trial.status == "crashed" and bool(trial.record.get("before_ready")) and trial.attempt < policy.max_retries
+
+
+def survey_blocks(campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial]) -> Survey:
+    """Sort planned blocks into complete, void and pending. Statuses decide, values never do."""
+    counted = last_attempts(trials)
+    policy = Policy(**campaign.policy)
+    blocks, void, pending = [], [], []
+    for plan in sorted(plans, key=lambda p: (p.stage, p.index)):
+        found = (counted.get((plan.stage, plan.index, slot)) for slot in range(4))
+        ran = [trial for trial in found if trial is not None]
+        if any(trial.status != "ok" and not may_retry(trial, policy) for trial in ran):
+            void.append(plan)
+        elif len(ran) == 4 and all(trial.status == "ok" for trial in ran):
+            blocks.append(_block_values(plan, campaign.workload.metrics, ran))
+        else:
+            pending.append(plan)
+    return Survey(blocks=tuple(blocks), void=tuple(void), pending=tuple(pending))
+
+
+def _block_values(plan: BlockPlan, metrics: Sequence[Metric], ran: Sequence[Trial]) -> BlockValues:
+    one, two, three, four = ran
+    values = {m.name: tuple(t.values[m.name] for t in (one, two, three, four)) for m in metrics}
+    return BlockValues(
+        stage=plan.stage,
+        index=plan.index,
+        order=plan.order,
+        builds=plan.builds,
+        values=values,  # type: ignore[arg-type]  # four trials, four values
+    )
+
+
+def first_run_reasons(policy: Policy, trials: Sequence[Trial]) -> list[Reason]:
+    """Why a side cannot be measured at all: its unmeasured first run did not work."""
+    first_runs = [t for key, t in last_attempts(trials).items() if key[0] == WARM_STAGE]
+    return [
+        Reason(code=reason.code, text=f"first run of {trial.side}: {reason.text}")
+        for trial in first_runs
+        if trial.status != "ok" and not may_retry(trial, policy)
+        for reason in trial.reasons
+    ]
+
+
+def origin_judgements(campaign: Campaign, trials: Sequence[Trial]) -> list[OriginJudgement]:
+    """For each pair of builds: did each side run its own commit's code?"""
+    pairs: dict[int, dict[Side, Trial]] = {}
+    for trial in last_attempts([t for t in trials if t.stage == WARM_STAGE]).values():
+        pairs.setdefault(trial.build, {})[trial.side] = trial
+    return [_judge_pair(campaign, pair) for pair in pairs.values() if len(pair) == len(campaign.arms) == 2]
+
+
+def _judge_pair(campaign: Campaign, pair: Mapping[Side, Trial]) -> OriginJudgement:
+    return judge_origin(
+        changed_files=campaign.method["changed_files"],
+        repo_modules=campaign.method["repo_modules"],
+        repo_root=campaign.repository,
+        checkouts={side: str(trial.record["checkout"]) for side, trial in pair.items()},
+        loaded_by_arm={side: trial.record.get("origin") for side, trial in pair.items()},
+    )
+
+
+def verdict_json(
+    campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial], *, stopped: str = ""
+) -> dict[str, Any]:
+    """The JSON of the comparison as it stands. `stopped`: why measuring ended before a decision ("budget")."""
+    judgement = judge(campaign, plans, trials)
+    decision = with_stop(judgement.decision, stopped)
+    num_blocks = len(judgement.survey.blocks)
+    notes = [o.note for o in origin_judgements(campaign, trials) if o.note]
+    return comparison_json(
+        campaign,
+        decision,
+        trials,
+        used_blocks=num_blocks,
+        void_blocks=len(judgement.survey.void),
+        sentence=sentence(decision, margin=campaign.policy["margin"], num_blocks=num_blocks),
+        conclusions=conclusions(campaign, decision, origin_note=notes[0] if notes else ""),
+        next_step=next_step(campaign, decision),
+        stopped=stopped,
+    )
+
+
+def with_stop(decision: Decision, stopped: str) -> Decision:
+    """A decision that did not come in time: what it is now, with the reason it went no further."""
+    if decision.state == "done" or not stopped:
+        return decision
+    text = "stopped when the budget was used up" if stopped == "budget" else f"stopped: {stopped}"
+    outcome = Outcome.SUSPECT if decision.state == "confirm" else decision.outcome
+    return Decision(
+        state="done",
+        outcome=outcome,
+        metrics=decision.metrics,
+        reasons=(Reason(code="STOPPED", text=text), *decision.reasons),
+        blocks_needed=decision.blocks_needed,
+    )

@@ -1,0 +1,82 @@
+"""Arms -> trials: the builds of a campaign and every launch in them. Joins git, processes and the plan.
+
+Must not judge: what a trial is worth is for judging.py.
+"""
+
+import os
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from perfguard.bundle import bundle_root
+from perfguard.campaign import arm_workload
+from perfguard.judging import WARM_STAGE
+from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial
+from perfguard.stats.plan import order_of_modes
+from perfguard.subject.build import run_setup
+from perfguard.subject.repository import Repository
+from perfguard.subject.workspace import Build, Workspace
+from perfguard.trial.command import run_command
+from perfguard.trial.environment import command_environment
+from perfguard.trial.ranks import run_ranks
+from perfguard.trial.request import TrialRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launcher:
+    """Starts trials of one campaign. `builds` grows as builds are asked for: (side, number) -> folder."""
+
+    campaign: Campaign
+    repository: Repository
+    workspace: Workspace
+    builds: dict[tuple[Side, int], Build] = field(default_factory=dict)
+
+    def make_build(self, arm: Arm, number: int) -> None:
+        """Check an arm out into a fresh folder and run its setup there. Raises BuildError."""
+        build = self.workspace.new_build()
+        self.repository.checkout(arm.revision, build.checkout)
+        workload = self.campaign.workload
+        if workload.setup:
+            env = command_environment(os.environ, arm.env, build.caches, trial="setup", commit=arm.revision.commit)
+            log = build.logs / "setup.log"
+            run_setup(workload.setup, build.checkout, log=log, env=env, timeout_s=workload.ready_timeout_s)
+        self.builds[arm.side, number] = build
+
+    def first_run(self, arm: Arm, number: int, attempt: int) -> Trial:
+        """The unmeasured run that fills a build's own caches and lists what was loaded: stage 0."""
+        slot = 0 if arm.side == "base" else 1
+        trial = self._launch(arm, number, stage=WARM_STAGE, block=number, slot=slot, attempt=attempt)
+        checkout = str(self.builds[arm.side, number].checkout)
+        return replace(trial, record={**trial.record, "checkout": checkout})
+
+    def measure(self, plan: BlockPlan, slot: int, attempt: int) -> Trial:
+        """The trial of one slot, in the build that the plan names."""
+        arm = self.campaign.arms["AB".index(plan.order[slot])]
+        number = int(plan.builds[slot])
+        return self._launch(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
+
+    def _launch(self, arm: Arm, number: int, *, stage: int, block: int, slot: int, attempt: int) -> Trial:
+        build = self.builds[arm.side, number]
+        # Resuming prepares builds again: the time keeps ids of stage 0 apart.
+        again = f"-{datetime.now(UTC):%H%M%S%f}" if stage == WARM_STAGE else ""
+        trial_id = f"{self.campaign.id}-s{stage}b{block}t{slot}a{attempt}{again}"
+        workload = arm_workload(self.campaign, arm)
+        modes = order_of_modes(self.campaign.seed, trial_id, workload.modes)
+        request = TrialRequest(
+            id=trial_id,
+            stage=stage,
+            block=block,
+            slot=slot,
+            side=arm.side,
+            build=number,
+            attempt=attempt,
+            arm=arm,
+            workload=replace(workload, modes=modes),
+            checkout=build.checkout,
+            caches=build.caches,
+            folder=build.logs / trial_id,
+            owner=self.workspace.owner,
+            seed=self.campaign.seed,
+        )
+        if workload.runner == "command":
+            return run_command(request, probe=stage == WARM_STAGE)
+        return run_ranks(request, bundle=bundle_root())

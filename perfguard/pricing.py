@@ -1,0 +1,34 @@
+"""What a comparison will cost, before anything runs: from this machine's history, else from stated assumptions."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from perfguard.policy import Policy
+from perfguard.records import Campaign
+from perfguard.stats.prices import LaunchCost, price_lines, price_list
+from perfguard.store import Store, TrialCosts
+
+# Without history; said aloud wherever they are used.
+ASSUMED = LaunchCost(load_s=5.0, measured_s=5.0)
+ASSUMED_NOISE = 0.01
+
+
+def price_lines_of(campaign: Campaign, store: Store) -> tuple[str, ...]:
+    """The price list of a planned campaign as lines for people; the first says where its numbers come from."""
+    history = store.trial_costs(campaign.workload.name, campaign.machine)
+    primaries = [m for m in campaign.workload.metrics if m.primary and not m.exact]
+    noise = _noise(history, [m.name for m in primaries])
+    if history:
+        cost = LaunchCost(load_s=median(h.load_s for h in history), measured_s=median(h.measured_s for h in history))
+        basis = f"from {sum(h.num_trials for h in history)} trials of this workload on this machine"
+    else:
+        cost, basis = ASSUMED, "assumed, nothing is stored yet: 5 s to load, 5 s measured"
+    spread = f"launch noise {100 * (noise or ASSUMED_NOISE):.2g} %{'' if noise else ' (assumed)'}"
+    listed = price_list(Policy(**campaign.policy), max(1, len(primaries)), cost, sd=noise or ASSUMED_NOISE)
+    return (f"prices {basis}; {spread}", *price_lines(listed))
+
+
+def _noise(history: Sequence[TrialCosts], names: Sequence[str]) -> float | None:
+    """The noisiest primary metric decides when a comparison ends."""
+    found = [h.noise[name] for h in history for name in names if name in h.noise]
+    return median(found) if found else None

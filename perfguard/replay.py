@@ -1,0 +1,58 @@
+"""A stored verdict derived again from stored data alone, and compared with the one that was given."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perfguard.errors import UsageError
+from perfguard.judging import verdict_json
+from perfguard.store import Store
+
+# Words may be put better by a later version; outcomes, counts and numbers may not change.
+KEYS = ("outcome", "exit_code", "scope", "seed", "margin", "alpha", "blocks", "trials", "stopped")
+METRIC_KEYS = (
+    "name",
+    "outcome",
+    "slowdown",
+    "ci_low",
+    "ci_high",
+    "base_median",
+    "head_median",
+    "p_order",
+    "decided_at",
+)
+TOLERANCE = 1e-12
+
+
+def replay_one(store: Store, wanted: str) -> dict[str, Any]:
+    """{"id", "outcome", "agrees", "differences"}. Raises UsageError for what is no comparison or has no verdict."""
+    campaign, stored = store.campaign(wanted), store.latest_verdict(wanted)
+    if campaign.kind != "compare" or stored is None:
+        raise UsageError(f"{campaign.id} holds no verdict on a comparison", "perfguard runs")
+    again = verdict_json(campaign, store.blocks(wanted), store.trials(wanted), stopped=str(stored.get("stopped", "")))
+    differences = differing(stored, again)
+    return {"id": campaign.id, "outcome": again["outcome"], "agrees": not differences, "differences": differences}
+
+
+def differing(stored: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
+    """Names of what came out differently, "metric.key" for a metric's number."""
+    found = [key for key in KEYS if not same(stored.get(key), again.get(key))]
+    found += [f"reasons {code}" for code in sorted(_codes(stored) ^ _codes(again))]
+    for before, after in zip(stored["metrics"], again["metrics"], strict=True):
+        found += [f"{before['name']}.{key}" for key in METRIC_KEYS if not same(before.get(key), after.get(key))]
+    return found
+
+
+def _codes(comparison: Mapping[str, Any]) -> set[str]:
+    return {reason["code"] for reason in comparison["reasons"]}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, floats to 1e-12 of their size."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    return bool(one == other)

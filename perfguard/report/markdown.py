@@ -1,0 +1,83 @@
+"""A comparison as Markdown for issues, merge requests and job summaries. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perfguard.records import Trial
+from perfguard.report import foreign, outcomes, strips
+
+# GitHub refuses a comment of 65,536 characters or more.
+LIMIT = 65_000
+# A longer text of others is a log, not a reason.
+_MAX_ITEM = 1_000
+_ROOM_FOR_NOTE = 200
+
+
+def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> str:
+    """Fewer than 65,000 characters. What does not fit is left out as a whole section and named."""
+    sections = {
+        "verdict": f"**{_foreign(outcomes.headline(comparison))}**",
+        "conclusions": _conclusions(comparison),
+        "counts": _foreign(outcomes.counts(comparison)),
+        "metrics": _metrics(comparison),
+        "reasons": _reasons(comparison),
+        "sides": _sides(comparison),
+        "trials by block": _plots(comparison, trials),
+    }
+    kept = _fitting(sections)
+    order = ("verdict", "sides", "metrics", "reasons", "trials by block", "counts", "conclusions")
+    left_out = [name for name in order if sections[name] and name not in kept]
+    parts = [kept[name] for name in order if kept.get(name)]
+    if left_out:
+        parts.append(f"Left out here because it is too long: {', '.join(left_out)}. See `perfguard report -f json`.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _fitting(sections: Mapping[str, str]) -> dict[str, str]:
+    """Sections in order of importance while there is room."""
+    kept: dict[str, str] = {}
+    room = LIMIT - _ROOM_FOR_NOTE
+    for name, text in sections.items():
+        if len(text) + 2 <= room:
+            kept[name] = text
+            room -= len(text) + 2
+    return kept
+
+
+def _metrics(comparison: Mapping[str, Any]) -> str:
+    rows = [outcomes.metric_cells(metric, comparison.get("margin")) for metric in comparison["metrics"]]
+    lines = [outcomes.COLUMNS, (":--", *["--:"] * 6, ":--"), *(tuple(map(_foreign, row)) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _sides(comparison: Mapping[str, Any]) -> str:
+    sides = [side for side in ("base", "head") if comparison.get(side)]
+    lines = [f"- {side}: {_foreign(outcomes.differences(comparison[side]))}" for side in sides]
+    workload = comparison.get("workload", {}).get("name", "")
+    about = f"workload {workload}, scope {comparison.get('scope', 'full')}, seed {comparison.get('seed')}"
+    return "\n".join([*lines, f"- {_foreign(about)}, id {_foreign(comparison['id'])}"])
+
+
+def _reasons(comparison: Mapping[str, Any]) -> str:
+    return "\n".join(f"- {_foreign(line)}" for line in outcomes.reasons(comparison))
+
+
+def _plots(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> str:
+    plots = ["\n".join(map(foreign.one_line, strips.text_lines(s))) for s in strips.strips(comparison, trials)]
+    return foreign.fenced("\n\n".join(plots)) if plots else ""
+
+
+def _conclusions(comparison: Mapping[str, Any]) -> str:
+    conclusions = comparison.get("conclusions", {})
+    lines = []
+    if conclusions:
+        lines += [f"What can be concluded: {_foreign(conclusions['can'])}"]
+        lines += [f"What cannot: {_foreign(conclusions['cannot'])}"]
+    if comparison.get("next"):
+        lines += [f"Next: {foreign.code(comparison['next'][:_MAX_ITEM])}"]
+    return "\n\n".join(lines)
+
+
+def _foreign(text: object) -> str:
+    whole = str(text)
+    return foreign.markdown(whole if len(whole) <= _MAX_ITEM else f"{whole[:_MAX_ITEM]} … (cut)")

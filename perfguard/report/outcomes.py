@@ -1,0 +1,97 @@
+"""What stands for an outcome in every output: a sign beside the word, so that colour is never the only signal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from perfguard.report import units
+
+_SIGNS = {
+    "REGRESSION": "✗",
+    "IMPROVEMENT": "✓",
+    "EQUIVALENT": "=",
+    "INCONCLUSIVE": "?",
+    "SUSPECT": "!",
+    "INVALID": "⊘",
+    "REPRODUCED": "=",
+    "NOT_REPRODUCED": "≠",
+}
+_STYLES = {
+    "REGRESSION": "bold red",
+    "IMPROVEMENT": "bold green",
+    "EQUIVALENT": "green",
+    "REPRODUCED": "green",
+    "NOT_REPRODUCED": "yellow",
+    "INCONCLUSIVE": "yellow",
+    "SUSPECT": "yellow",
+    "INVALID": "magenta",
+}
+
+
+def signed(outcome: str) -> str:
+    """The word with its sign in front: ✗ REGRESSION."""
+    return f"{_SIGNS.get(outcome, ' ')} {outcome}".strip()
+
+
+def style(outcome: str) -> str:
+    """A style of rich; none for a word that is no outcome."""
+    return _STYLES.get(outcome, "")
+
+
+def headline(comparison: Mapping[str, Any]) -> str:
+    """The verdict in one sentence, with the outcome and its sign in front exactly once."""
+    outcome, sentence = str(comparison["outcome"]), str(comparison.get("sentence", ""))
+    rest = sentence.removeprefix(outcome).lstrip(" :.–-") if sentence.startswith(outcome) else sentence
+    return f"{signed(outcome)}: {rest}" if rest else signed(outcome)
+
+
+def metric_cells(metric: Mapping[str, Any], margin: float | None) -> tuple[str, ...]:
+    """Name, base, head, slowdown, interval, margin, p, outcome. Base and head share one scale."""
+    medians = (metric.get("base_median"), metric.get("head_median"))
+    is_exact = bool(metric.get("exact", False))
+    largest = max(abs(amount or 0.0) for amount in medians)
+    chosen = units.scale(str(metric["unit"]), 1.0 if is_exact else largest)
+    unit = f" ({chosen.symbol})" if chosen.symbol else ""
+    return (
+        f"{metric['name']}{unit}{'' if metric.get('primary', True) else ', secondary'}",
+        *(units.exact(m) if is_exact else _scaled(m, chosen) for m in medians),
+        units.slowdown(metric.get("slowdown")),
+        units.interval(metric.get("ci_low"), metric.get("ci_high")),
+        "exact" if is_exact else units.share(margin),
+        units.probability(metric.get("p_order")),
+        signed(str(metric["outcome"])),
+    )
+
+
+def _scaled(amount: float | None, chosen: units.Scale) -> str:
+    return units.MISSING if amount is None else units.number(amount / chosen.divisor)
+
+
+COLUMNS = ("metric", "base", "head", "slowdown", "95 % interval", "margin", "p", "outcome")
+
+
+def counts(comparison: Mapping[str, Any]) -> str:
+    """Trials by status and blocks: what was measured and what of it does not count."""
+    trials, blocks = comparison["trials"], comparison["blocks"]
+    by_status = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in trials.items())
+    needed = f", {blocks['needed']} more needed" if blocks.get("needed") else ""
+    return f"Trials: {by_status}. Blocks: {blocks['used']} used, {blocks['void']} void{needed}."
+
+
+def reasons(comparison: Mapping[str, Any]) -> list[str]:
+    """Those of the whole, then those of each metric: code and sentence."""
+    own = [f"{reason['code']}: {reason['text']}" for reason in comparison.get("reasons", [])]
+    of_metrics = [
+        f"{metric['name']}: {reason['code']}: {reason['text']}"
+        for metric in comparison["metrics"]
+        for reason in metric.get("reasons", [])
+    ]
+    return [*own, *of_metrics]
+
+
+def differences(arm: Mapping[str, Any]) -> str:
+    """What an arm is: revision, commit, patch, its own variables and parameters, subject."""
+    parts = [str(arm.get("revision", "")), str(arm.get("commit", ""))[:12]]
+    if arm.get("patch_sha256"):
+        parts.append(f"+ patch {str(arm['patch_sha256'])[:12]}")
+    parts += [f"{key}={item}" for key, item in {**arm.get("env", {}), **arm.get("params", {})}.items()]
+    return "  ".join([*parts, str(arm.get("subject", ""))]).rstrip()

@@ -1,0 +1,72 @@
+"""One stored campaign for a terminal: what was asked for, every trial whatever became of it, the verdict."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from perfguard.records import Arm, BlockPlan, Campaign, Metric, Trial
+from perfguard.report import terminal, units
+
+
+def render_show(
+    campaign: Campaign,
+    blocks: Sequence[BlockPlan],
+    trials: Sequence[Trial],
+    comparison: Mapping[str, Any] | None,
+    console: Console,
+) -> None:
+    """`comparison` is the latest verdict, None when there is none yet."""
+    terminal.render_facts(_facts(campaign, blocks), console)
+    console.print()
+    terminal.render_rows(TRIAL_COLUMNS, [_trial_cells(trial, campaign.workload.metrics) for trial in trials], console)
+    if comparison is not None:
+        console.print()
+        terminal.render_comparison(comparison, trials, console)
+
+
+def _facts(campaign: Campaign, blocks: Sequence[BlockPlan]) -> dict[str, object]:
+    workload = campaign.workload
+    return {
+        "campaign": f"{campaign.id}, {campaign.kind}, created {campaign.created_at}, scope {campaign.scope}",
+        "repository": campaign.repository,
+        "workload": _named(f"{workload.name} ({workload.runner})", workload.params),
+        **({"command": " ".join(workload.command)} if workload.command else {}),
+        **{arm.side: _arm(arm) for arm in campaign.arms},
+        "policy": _named("", campaign.policy),
+        "seed": campaign.seed,
+        "machine": _named("", campaign.machine),
+        "planned": ", ".join(f"{b.stage}.{b.index} {b.order} {b.builds}" for b in blocks) or "no blocks",
+    }
+
+
+def _arm(arm: Arm) -> str:
+    revision = arm.revision
+    patch = f"+ patch of {units.value(len(revision.patch), 'bytes')}" if revision.is_dirty else ""
+    head = "  ".join(part for part in (revision.name, revision.commit, patch) if part)
+    return f"{_named(head, {**arm.env, **arm.params})}  {revision.subject}".rstrip()
+
+
+def _named(head: str, parameters: Mapping[str, Any]) -> str:
+    return "  ".join([head, *(f"{key}={item}" for key, item in parameters.items())]).strip()
+
+
+TRIAL_COLUMNS = ("block", "slot", "side", "build", "attempt", "status", "wall", "measured", "values and reasons")
+
+
+def _trial_cells(trial: Trial, metrics: Sequence[Metric]) -> tuple[str, ...]:
+    unit_of = {metric.name: metric.unit for metric in metrics}
+    values = [f"{name} {units.value(amount, unit_of.get(name, ''))}" for name, amount in trial.values.items()]
+    reasons = [f"{reason.code}: {reason.text}" for reason in trial.reasons]
+    block = f"{trial.stage}.{trial.block}" if trial.stage > 0 else "first run"
+    return (
+        block,
+        str(trial.slot),
+        trial.side,
+        str(trial.build),
+        str(trial.attempt),
+        trial.status,
+        units.duration(trial.wall_s),
+        units.duration(trial.measured_s),
+        "; ".join([*values, *reasons]),
+    )

@@ -1,0 +1,137 @@
+"""Reports for a terminal, or for a pipe: at most 100 columns there, whole lines and no colour here.
+
+Foreign text only ever reaches rich as Text, which knows no markup. Nothing is cut: what is too long goes on in
+the next line.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from perfguard.records import Trial
+from perfguard.report import foreign, outcomes, strips
+
+MAX_COLUMNS = 100
+# Into a file or a pipe no line is broken: width belongs to whoever reads it.
+_UNBOUNDED = 100_000
+
+
+def open_console(stream: TextIO | None = None) -> Console:
+    """A console on `stream` (standard output). NO_COLOR, FORCE_COLOR and TERM=dumb are honoured."""
+    out = stream or sys.stdout
+    if hasattr(out, "reconfigure"):
+        # A terminal that cannot show a sign shows its number; a report never dies of it.
+        out.reconfigure(errors="backslashreplace")
+    console = Console(file=out, highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, MAX_COLUMNS) if out.isatty() else _UNBOUNDED
+    return console
+
+
+def render_comparison(comparison: Mapping[str, Any], trials: Sequence[Trial], console: Console) -> None:
+    """The verdict in one sentence, then what it rests on, then what to do next."""
+    _line(console, outcomes.headline(comparison), outcomes.style(str(comparison["outcome"])))
+    console.print()
+    _sides(comparison, console)
+    _metrics(comparison, console)
+    for strip in strips.strips(comparison, trials):
+        _plot(strip, console)
+    for reason in outcomes.reasons(comparison):
+        _line(console, reason, "yellow")
+    _line(console, outcomes.counts(comparison))
+    if comparison.get("scope", "full") != "full":
+        _line(console, f"Scope: {comparison['scope']}; a full run was not measured.")
+    _conclusions(comparison, console)
+
+
+def _sides(comparison: Mapping[str, Any], console: Console) -> None:
+    for side in ("base", "head"):
+        if comparison.get(side):
+            _line(console, f"{side}  {outcomes.differences(comparison[side])}")
+    if comparison.get("claimed"):
+        claimed = ", ".join(f"{key} {item}" for key, item in comparison["claimed"].items())
+        _line(console, f"claimed  {claimed}")
+    console.print()
+
+
+def _metrics(comparison: Mapping[str, Any], console: Console) -> None:
+    table = _table(outcomes.COLUMNS, right=("base", "head", "slowdown", "95 % interval", "margin", "p"))
+    for metric in comparison["metrics"]:
+        cells = outcomes.metric_cells(metric, comparison.get("margin"))
+        table.add_row(*(_text(cell) for cell in cells[:-1]), _text(cells[-1], outcomes.style(metric["outcome"])))
+    console.print(table)
+    console.print()
+
+
+def _plot(strip: strips.Strip, console: Console) -> None:
+    for line in strips.text_lines(strip):
+        _line(console, line)
+    console.print()
+
+
+def _conclusions(comparison: Mapping[str, Any], console: Console) -> None:
+    conclusions = comparison.get("conclusions", {})
+    if conclusions:
+        console.print()
+        _line(console, f"What can be concluded: {conclusions['can']}")
+        _line(console, f"What cannot: {conclusions['cannot']}")
+    if comparison.get("next"):
+        _line(console, f"next: {comparison['next']}", "bold")
+
+
+def render_runs(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """`rows`: overviews of stored campaigns as mappings, see perfguard.store.CampaignOverview; newest first."""
+    if not rows:
+        _line(console, "Nothing is stored yet. next: perfguard compare BASE HEAD")
+        return
+    table = _table(("id", "kind", "workload", "base", "head", "outcome", "ok", "not ok"), right=("ok", "not ok"))
+    for row in rows:
+        outcome = str(row["outcome"]) or str(row["status"])
+        not_ok = int(row["num_invalid"]) + int(row["num_crashed"]) + int(row["num_timed_out"])
+        cells = (row["id"], row["kind"], row["workload"], _revision(row, "base"), _revision(row, "head"))
+        numbers = (_text(row["num_ok"]), _text(not_ok))
+        shown = outcomes.signed(outcome) if row["outcome"] else outcome
+        table.add_row(*map(_text, cells), _text(shown, outcomes.style(outcome)), *numbers)
+    console.print(table)
+
+
+def _revision(row: Mapping[str, Any], side: str) -> str:
+    """A name that moves is followed by the commit it meant."""
+    name, commit = str(row[side]), str(row[f"{side}_commit"])
+    return name if commit.startswith(name) and name else f"{name} {commit[:9]}".strip()
+
+
+def render_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], console: Console) -> None:
+    """A plain table."""
+    table = _table(columns)
+    for row in rows:
+        table.add_row(*map(_text, row))
+    console.print(table)
+
+
+def render_facts(facts: Mapping[str, object], console: Console) -> None:
+    """Names and values, one a line, names aligned."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, fact in facts.items():
+        table.add_row(_text(name), _text(fact))
+    console.print(table)
+
+
+def _table(columns: Sequence[str], right: Sequence[str] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return table
+
+
+def _text(content: object, style: str = "") -> Text:
+    return Text(foreign.one_line(content), style=style, overflow="fold")
+
+
+def _line(console: Console, content: str, style: str = "") -> None:
+    console.print(_text(content, style))

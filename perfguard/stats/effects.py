@@ -1,0 +1,107 @@
+"""Values of blocks -> logs in which up is worse, block effects and their weighted mean. The only place that
+knows whether lower or higher is better. Never decides anything.
+
+Shape suffixes: Q blocks, 4 slots of a block. Units: natural logs throughout.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfguard.records import BlockValues, Metric
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+# A block whose spread exceeds twice the median spread counts less: a clock flip or an outlier fell into it.
+SPREAD_LIMIT = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One metric over Q blocks: oriented logs (Q, 4), which slots are head (Q, 4), block effects (Q) and the sum
+    of squares of each block around its own mean (Q), which knows no labels."""
+
+    logs: Floats
+    is_head: Flags
+    effects: Floats
+    squares: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Slowdown of head in logs, its standard error, the standard deviation of one trial, degrees of freedom."""
+
+    effect: float
+    se: float
+    sd: float
+    df: int
+
+
+def oriented_logs(metric: Metric, values: Floats) -> Floats:
+    """Natural logs of positive values, signed so that larger is worse. The one function that knows `better`."""
+    return np.log(values) if metric.better == "lower" else -np.log(values)
+
+
+def series(metric: Metric, blocks: Sequence[BlockValues]) -> Series:
+    """Series of one metric over blocks whose values are positive and finite (validity.py sees to that)."""
+    values = np.array([block.values[metric.name] for block in blocks], dtype=float).reshape(-1, 4)
+    return series_of_logs(oriented_logs(metric, values), head_slots(blocks))
+
+
+def head_slots(blocks: Sequence[BlockValues]) -> Flags:
+    return np.array([[arm == "B" for arm in block.order] for block in blocks], dtype=bool).reshape(-1, 4)
+
+
+def series_of_logs(logs_Q4: Floats, is_head_Q4: Flags) -> Series:
+    centred_Q4 = logs_Q4 - logs_Q4.mean(axis=1, keepdims=True)
+    # Centred values of a block sum to zero, so mean(head) - mean(base) is the sum over its two head slots.
+    effects_Q = (centred_Q4 * is_head_Q4).sum(axis=1)
+    squares_Q = (centred_Q4**2).sum(axis=1)
+    return Series(logs=logs_Q4, is_head=is_head_Q4, effects=effects_Q, squares=squares_Q)
+
+
+def first(series: Series, num_blocks: int) -> Series:
+    """The series as it stood after its first blocks."""
+    return Series(
+        logs=series.logs[:num_blocks],
+        is_head=series.is_head[:num_blocks],
+        effects=series.effects[:num_blocks],
+        squares=series.squares[:num_blocks],
+    )
+
+
+def weights(squares_Q: Floats) -> Floats:
+    """w = min(1, (2 median S / S)^2) with S^2 = squares / 3, a function of values without labels.
+
+    The median is taken over blocks with any spread, so that constant blocks (weight 1) never silence others.
+    """
+    has_spread_Q = squares_Q > 0
+    weights_Q = np.ones_like(squares_Q)
+    if has_spread_Q.any():
+        spread = np.sqrt(squares_Q[has_spread_Q])
+        weights_Q[has_spread_Q] = np.minimum(1.0, (SPREAD_LIMIT * float(np.median(spread)) / spread) ** 2)
+    return weights_Q
+
+
+def estimate(series: Series, weights_Q: Floats | None = None) -> Estimate:
+    """Weighted mean of block effects and its standard error (all weights 1 if none are given).
+
+    Residual variance s^2 = (sum w squares - (sum w) effect^2) / (3 q - 1) after block means and one effect;
+    se = s / sqrt(sum w). Both may be 0. Needs at least one block.
+    """
+    num_blocks = len(series.effects)
+    w_Q = np.ones(num_blocks) if weights_Q is None else weights_Q
+    total = float(w_Q.sum())
+    effect = float(w_Q @ series.effects) / total
+    df = 3 * num_blocks - 1
+    # The difference can come out negative by rounding where there is no spread beside the effect.
+    variance = max(0.0, float(w_Q @ series.squares) - total * effect**2) / df
+    sd = float(np.sqrt(variance))
+    return Estimate(effect=effect, se=sd / float(np.sqrt(total)), sd=sd, df=df)
+
+
+def weighted_estimate(series: Series) -> Estimate:
+    return estimate(series, weights(series.squares))

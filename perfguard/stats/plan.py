@@ -1,0 +1,53 @@
+"""Orders of trials, drawn before they run: the coin tosses every verdict rests on. Knows nothing of values.
+
+Words come from SHA-512 of (seed, stage, index), so a block can be drawn on its own, in any Python version, and
+two blocks never share a toss.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import combinations
+
+from perfguard.records import BlockPlan
+
+# Slots of the two head trials, and the same as text: the six arrangements of two base and two head trials.
+HEAD_SLOTS: tuple[tuple[int, int], ...] = tuple(combinations(range(4), 2))
+ORDERS: tuple[str, ...] = tuple("".join("B" if j in head else "A" for j in range(4)) for head in HEAD_SLOTS)
+
+
+def plan_block(seed: int, stage: int, index: int) -> BlockPlan:
+    """Draws one block: its order uniform over six, its pauses uniform in [0, 1).
+
+    Stage 1 uses the first build of each arm. From stage 2 on each arm runs its builds 1 and 2 once, in random
+    order. Any integers are accepted; equal arguments give an equal plan for ever.
+    """
+    words = _words(f"perfguard block {seed} {stage} {index}")
+    order = ORDERS[words[0] % 6]
+    builds = _builds(order, words[1]) if stage > 1 else "1111"
+    pauses = (_fraction(words[2]), _fraction(words[3]), _fraction(words[4]), _fraction(words[5]))
+    return BlockPlan(stage=stage, index=index, order=order, builds=builds, pauses=pauses)
+
+
+def order_of_modes(seed: int, trial_key: str, modes: Sequence[str]) -> tuple[str, ...]:
+    """A random permutation of the modes for one trial, uniform, the same for equal arguments."""
+
+    def draw(mode: str) -> tuple[int, ...]:
+        return _words(f"perfguard modes {seed} {trial_key} {mode}")
+
+    return tuple(sorted(modes, key=draw))
+
+
+def _words(key: str) -> tuple[int, ...]:
+    """Eight independent 64-bit words. Taking one modulo 6 favours an order by less than 1e-18."""
+    digest = hashlib.sha512(key.encode()).digest()
+    return tuple(int.from_bytes(digest[i : i + 8], "big") for i in range(0, 64, 8))
+
+
+def _builds(order: str, word: int) -> str:
+    """Two bits: which of the two slots of base, and of head, gets build 1."""
+    builds = {"A": "12" if word & 1 else "21", "B": "12" if word & 2 else "21"}
+    return "".join(builds[arm][order[:slot].count(arm)] for slot, arm in enumerate(order))
+
+
+def _fraction(word: int) -> float:
+    return (word >> 11) / float(1 << 53)

@@ -1,0 +1,159 @@
+"""How one metric stands -> the MetricResult people read. Describes what stages decided; decides nothing itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from statistics import median
+
+from perfguard.records import BlockValues, Metric, MetricResult, Outcome, Reason
+from perfguard.stats import reasons
+from perfguard.stats.design import Rules
+from perfguard.stats.effects import Series, estimate, first, series, weighted_estimate
+from perfguard.stats.equivalence import t_quantile
+from perfguard.stats.lottery import find_lottery, is_open
+from perfguard.stats.order_test import order_p
+from perfguard.stats.placebo import second_builds
+from perfguard.stats.power import blocks_still_needed, smallest_detectable
+from perfguard.stats.stage_one import StageEnd
+from perfguard.stats.stage_two import ConfirmEnd, placebo_of
+
+CI_ALPHA = 0.025
+LARGEST_LOG = 700.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricState:
+    """Where one primary metric stands. `two` is None unless stage one made it suspect and confirmation is on."""
+
+    metric: Metric
+    one: StageEnd
+    two: ConfirmEnd | None
+
+    @property
+    def is_open_in_stage_one(self) -> bool:
+        return self.one.kind == "open"
+
+    @property
+    def is_open_in_stage_two(self) -> bool:
+        return self.two is not None and self.two.kind == "open"
+
+
+def outcome_of(state: MetricState) -> Outcome:
+    if state.one.kind == "equivalent" or (state.two is not None and state.two.kind == "refuted"):
+        return Outcome.EQUIVALENT
+    if state.one.kind != "suspect":
+        return Outcome.INCONCLUSIVE
+    if state.two is None or state.two.kind != "confirmed":
+        return Outcome.SUSPECT
+    return Outcome.REGRESSION if state.one.direction > 0 else Outcome.IMPROVEMENT
+
+
+def result_of(
+    rules: Rules, state: MetricState, blocks: Sequence[BlockValues], confirm_blocks: Sequence[BlockValues], seed: int
+) -> MetricResult:
+    """The result on the blocks that count for it: fresh ones alone as soon as two of them exist."""
+    is_confirming = state.two is not None and state.two.at >= 2
+    used = confirm_blocks[: state.two.at] if state.two is not None and is_confirming else blocks[: state.one.at]
+    is_ended = not state.is_open_in_stage_one and not state.is_open_in_stage_two
+    ended_at = state.one.at if state.two is None else len(blocks) + state.two.at
+    found = _reasons(rules, state, series(state.metric, blocks[: state.one.at]), confirm_blocks, seed) if used else ()
+    decided_at = ended_at if is_ended else None
+    return describe(rules, state.metric, used, seed, outcome=outcome_of(state), decided_at=decided_at, reasons=found)
+
+
+def describe(
+    rules: Rules,
+    metric: Metric,
+    blocks: Sequence[BlockValues],
+    seed: int,
+    *,
+    outcome: Outcome,
+    decided_at: int | None = None,
+    reasons: tuple[Reason, ...] = (),
+) -> MetricResult:
+    """Estimate, interval, medians and p value of a metric over these blocks; no numbers without blocks."""
+    if not blocks:
+        return MetricResult(metric=metric, outcome=outcome, decided_at=decided_at, reasons=reasons)
+    over = series(metric, blocks)
+    found = weighted_estimate(over)
+    half_width = t_quantile(CI_ALPHA, found.df) * found.se
+    mde = smallest_detectable(rules, found.sd, len(blocks))
+    base, head = _medians(metric, blocks)
+    return MetricResult(
+        metric=metric,
+        outcome=outcome,
+        slowdown=_ratio(found.effect),
+        ci_low=_ratio(found.effect - half_width),
+        ci_high=_ratio(found.effect + half_width),
+        base_median=base,
+        head_median=head,
+        p_order=order_p(over, direction=1 if found.effect > 0 else -1, credit=rules.floor, seed=seed),
+        mde=None if mde is None else _ratio(mde),
+        decided_at=decided_at,
+        reasons=reasons,
+    )
+
+
+def _ratio(log_ratio: float) -> float:
+    """exp, kept finite for values many orders of magnitude apart."""
+    return exp(min(log_ratio, LARGEST_LOG))
+
+
+def _medians(metric: Metric, blocks: Sequence[BlockValues]) -> tuple[float, float]:
+    by_arm: dict[str, list[float]] = {"A": [], "B": []}
+    for block in blocks:
+        for arm, value in zip(block.order, block.values[metric.name], strict=True):
+            by_arm[arm].append(value)
+    return median(by_arm["A"]), median(by_arm["B"])
+
+
+def blocks_needed_by(rules: Rules, state: MetricState, blocks: Sequence[BlockValues]) -> int | None:
+    """Further blocks an undecided metric would need, from its estimate so far; None where it cannot be said."""
+    at = state.one.at
+    if outcome_of(state) is not Outcome.INCONCLUSIVE or at < 1:
+        return None
+    return blocks_still_needed(rules, weighted_estimate(series(state.metric, blocks[:at])), at)
+
+
+def _reasons(
+    rules: Rules, state: MetricState, over: Series, confirm_blocks: Sequence[BlockValues], seed: int
+) -> tuple[Reason, ...]:
+    if state.one.kind == "suspect":
+        return (*_suspect_reasons(rules, state, over, seed), *_confirm_reasons(rules, state, over, confirm_blocks))
+    ends = {"futile": reasons.futile(rules), "exhausted": reasons.exhausted(state.one.at)}
+    end = (ends[state.one.kind],) if state.one.kind in ends else ()
+    return (*end, *_launch_reasons(rules, state, over))
+
+
+def _launch_reasons(rules: Rules, state: MetricState, over: Series) -> tuple[Reason, ...]:
+    found = find_lottery(over, rules.margin)
+    if found is not None:
+        return (reasons.lottery(found), reasons.lottery_open()) if is_open(found) else (reasons.lottery(found),)
+    return (reasons.slow_rate(2 * state.one.at),) if state.one.kind == "equivalent" else ()
+
+
+def _suspect_reasons(rules: Rules, state: MetricState, over: Series, seed: int) -> tuple[Reason, ...]:
+    direction = state.one.direction
+    p = order_p(over, direction=direction, credit=rules.floor, seed=seed)
+    found = find_lottery(over, rules.margin)
+    modes = () if found is None else (reasons.lottery(found),)
+    return (reasons.odds(over, direction, p), *modes)
+
+
+def _confirm_reasons(
+    rules: Rules, state: MetricState, over: Series, confirm_blocks: Sequence[BlockValues]
+) -> tuple[Reason, ...]:
+    if state.two is None:
+        return (reasons.confirmation_off(),)
+    suspected, num_blocks = estimate(over), state.two.at
+    if num_blocks < 2:
+        return (reasons.not_confirmed(suspected, None, 0),)
+    fresh = series(state.metric, confirm_blocks[:num_blocks])
+    found = weighted_estimate(fresh)
+    placebo = placebo_of(fresh, second_builds(confirm_blocks[:num_blocks]))
+    if state.two.kind == "placebo" and placebo is not None:
+        return (reasons.placebo_failed(placebo, found.effect, rules.margin),)
+    builds = reasons.builds_unknown() if placebo is None else reasons.placebo_passed(placebo)
+    if state.two.kind == "confirmed":
+        return (builds,)
+    return (reasons.not_confirmed(weighted_estimate(first(over, state.one.at)), found, num_blocks), builds)

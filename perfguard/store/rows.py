@@ -1,0 +1,58 @@
+"""What the store answers beside the records: summaries of stored rows. No SQL here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignOverview:
+    """One line of `perfguard runs`. `outcome` is that of the latest verdict, "" while there is none."""
+
+    id: str
+    kind: str
+    created_at: str
+    status: str
+    workload: str
+    scope: str
+    repository: str
+    base: str = ""
+    base_commit: str = ""
+    head: str = ""
+    head_commit: str = ""
+    outcome: str = ""
+    num_blocks: int = 0
+    num_ok: int = 0
+    num_invalid: int = 0
+    num_crashed: int = 0
+    num_timed_out: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredVerdict:
+    """A judgement as it was made: by which perfguard, when (UTC), and the whole of it."""
+
+    number: int
+    created_at: str
+    perfguard: str
+    outcome: str
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialCosts:
+    """What the valid trials of one stored campaign took, for the price list.
+
+    `load_s` is wall time less the measured part. `noise[metric]` is the standard deviation of the logarithm
+    of a value between two trials of one side in one block, pooled over blocks: drift over the campaign is
+    not in it. A metric without such a pair, or with a value that has no logarithm, is absent.
+    """
+
+    campaign: str
+    created_at: str
+    num_trials: int
+    load_s: float
+    measured_s: float
+    longest_load_s: float
+    longest_measured_s: float
+    noise: Mapping[str, float]

@@ -1,0 +1,52 @@
+"""The `--setup` command of a workload: builds a checkout once, its log kept.
+
+Must not judge what was built (origin does, from what a run loads).
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from perfguard.errors import BuildError
+
+TAIL_LINES = 30
+
+
+def run_setup(command: str, checkout: Path, *, log: Path, env: Mapping[str, str], timeout_s: float) -> None:
+    """Run `command` with the shell in `checkout`, under `env` alone. Raises BuildError with the log's tail and path."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "wb") as stream:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            cwd=checkout,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout_s)
+        except BaseException as error:  # also Ctrl-C
+            _end_group(process)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise _failed(command, f"did not end within {timeout_s:g} s", log) from error
+            raise
+    if code != 0:
+        raise _failed(command, f"ended by signal {-code}" if code < 0 else f"exit code {code}", log)
+
+
+def _end_group(process: "subprocess.Popen[bytes]") -> None:
+    """Its leader is not reaped yet, so the number of the group still belongs to us."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _failed(command: str, what: str, log: Path) -> BuildError:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
+    tail = "\n".join(lines) or "(no output)"
+    return BuildError(f"--setup {command!r}: {what}\n{tail}", f"less {log}")

@@ -1,0 +1,66 @@
+"""Processes and folders that a perfguard which is gone has left behind.
+
+A process is ours only if it carries PERFGUARD_OWNER with the token of a dead owner: never by its name, its command
+line or its folder.
+"""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+import psutil
+
+OWNER_VARIABLE = "PERFGUARD_OWNER"
+GRACE_S = 1.0
+KILL_WAIT_S = 5.0
+
+
+def owned_processes(owner: str) -> list[psutil.Process]:
+    """Processes that carry this owner's token, without ourselves and those who started us."""
+    spared = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    return [process for process in psutil.process_iter() if process.pid not in spared and _carries(process, owner)]
+
+
+def end_processes(owner: str) -> tuple[int, ...]:
+    """End every process with this owner's token: politely, then firmly. Returns their pids.
+
+    psutil compares start times before it signals, so a pid that was given to somebody else is safe.
+    """
+    processes = owned_processes(owner)
+    for process in processes:
+        _signal(process, is_firm=False)
+    _, alive = psutil.wait_procs(processes, timeout=GRACE_S)
+    for process in alive:
+        _signal(process, is_firm=True)
+    psutil.wait_procs(alive, timeout=KILL_WAIT_S)
+    return tuple(process.pid for process in processes)
+
+
+def remove_tree(folder: Path) -> bool:
+    """Remove a folder, read-only content included; False if something of it stays."""
+    for parent, names, _ in os.walk(folder):
+        # Deleting needs write permission on the folder that holds a file, never on the file.
+        for path in (parent, *(os.path.join(parent, name) for name in names)):
+            _make_writable(path)
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def _make_writable(folder: str) -> None:
+    if os.path.islink(folder):
+        return  # its target is not ours
+    with contextlib.suppress(OSError):  # somebody else's stays, and remove_tree says so
+        os.chmod(folder, 0o700)
+
+
+def _carries(process: psutil.Process, owner: str) -> bool:
+    try:
+        return bool(process.environ().get(OWNER_VARIABLE) == owner)
+    except (psutil.Error, OSError):
+        return False  # another user's, or gone
+
+
+def _signal(process: psutil.Process, *, is_firm: bool) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill() if is_firm else process.terminate()

@@ -1,0 +1,139 @@
+"""One launch of a built-in runner: spec out, one process a rank under the torchrun contract, results in -> Trial.
+
+Must not judge values beyond "a number that can be compared"; whether the machine was fit is decided elsewhere.
+"""
+
+import os
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perfguard import protocol
+from perfguard.records import Trial
+from perfguard.trial.environment import runner_environment
+from perfguard.trial.launch import Launch, Process, run_launch
+from perfguard.trial.outcome import Observed, conclude
+from perfguard.trial.request import TrialRequest
+
+LOOPBACK = "127.0.0.1"
+
+
+def run_ranks(request: TrialRequest, *, bundle: Path) -> Trial:
+    """Run one trial with the runner in `bundle`/runners.
+
+    Raises BuildError if the subject cannot be measured at this commit, HarnessError if the supervisor dies;
+    KeyboardInterrupt ends all ranks and goes on.
+    """
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    request.folder.mkdir(parents=True, exist_ok=True)
+    spec = spec_of(request)
+    ranks = range(request.workload.world_size)
+    _remove_old(spec, ranks)
+    spec_file = request.folder / "spec.json"
+    protocol.write(spec_file, spec)
+    launched = run_launch(_launch(request, spec, ranks, argv=_argv(request, bundle, spec_file)))
+    results = tuple(_read(_of_rank(spec.result, rank)) for rank in ranks)
+    observed = Observed(request=request, launched=launched, results=results)
+    status, reasons = conclude(observed)
+    first = results[0]
+    return Trial(
+        id=request.id,
+        stage=request.stage,
+        block=request.block,
+        slot=request.slot,
+        side=request.side,
+        build=request.build,
+        attempt=request.attempt,
+        status=status,
+        started_at=started_at,
+        wall_s=max(launched.wall_s),
+        measured_s=first.measured_s if isinstance(first, protocol.Result) else launched.measured_s,
+        values=observed.readings.values if status == "ok" else {},
+        digests=dict(first.digests) if isinstance(first, protocol.Result) else {},
+        reasons=reasons,
+        record=observed.record(),
+    )
+
+
+def spec_of(request: TrialRequest) -> protocol.Spec:
+    return protocol.Spec(
+        trial=request.id,
+        runner=request.workload.runner,
+        modes=request.workload.modes,
+        params=dict(request.workload.params),
+        subject_root=str(request.checkout),
+        seed=request.seed,
+        result=str(request.folder / "result-{rank}.json"),
+        ready=str(request.folder / "ready-{rank}"),
+    )
+
+
+def _argv(request: TrialRequest, bundle: Path, spec_file: Path) -> tuple[str, ...]:
+    python = request.arm.python or sys.executable
+    # -P: the folder of the script is not put on the path, where its neighbours could win over the subject.
+    return (python, "-P", str(bundle / "runners" / "__main__.py"), str(spec_file))
+
+
+def _launch(request: TrialRequest, spec: protocol.Spec, ranks: range, *, argv: tuple[str, ...]) -> Launch:
+    common = runner_environment(os.environ, request.arm.env, request.caches)
+    port = _free_port()
+    processes = tuple(
+        Process(
+            argv=argv,
+            env=common | _rank_variables(rank, len(ranks), port),
+            cwd=str(request.folder),
+            stdout=str(request.folder / f"rank-{rank}.log"),
+        )
+        for rank in ranks
+    )
+    return Launch(
+        processes=processes,
+        ready=tuple(_of_rank(spec.ready, rank) for rank in ranks),
+        timeout_s=request.workload.timeout_s,
+        ready_timeout_s=request.workload.ready_timeout_s,
+        answers_stacks=True,
+        owner=request.owner,
+    )
+
+
+def _rank_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
+    """The environment contract of torchrun, so that the same runner starts under it on several hosts."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": LOOPBACK,
+        "MASTER_PORT": str(port),
+    }
+
+
+def _free_port() -> int:
+    """A port nobody listens on now. Another may take it before rank 0 does: then the launch dies before it is ready
+    and is started again, with another port.
+    """
+    with socket.socket() as listener:
+        listener.bind((LOOPBACK, 0))
+        return int(listener.getsockname()[1])
+
+
+def _of_rank(template: str, rank: int) -> str:
+    return template.replace("{rank}", str(rank))
+
+
+def _remove_old(spec: protocol.Spec, ranks: range) -> None:
+    """A file of an earlier attempt in this folder must not be taken for an answer."""
+    for rank in ranks:
+        for template in (spec.result, spec.ready):
+            Path(_of_rank(template, rank)).unlink(missing_ok=True)
+
+
+def _read(path: str) -> protocol.Result | str:
+    """The result, or why there is none."""
+    if not os.path.exists(path):
+        return "no result was written"
+    try:
+        return protocol.read_result(path)
+    except protocol.ProtocolError as error:
+        return str(error)

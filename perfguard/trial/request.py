@@ -1,0 +1,30 @@
+"""What a story hands to this edge for one trial. A record only."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfguard.records import Arm, Side, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRequest:
+    """One trial to run. `workload` is the arm's (its parameters already on top).
+
+    `checkout` and `caches` belong to the arm's build; `folder` is this trial's own, for spec, results and logs.
+    `owner` marks the processes (PERFGUARD_OWNER); `seed` makes the order of modes inside the launch.
+    """
+
+    id: str
+    stage: int
+    block: int
+    slot: int
+    side: Side
+    build: int
+    attempt: int
+    arm: Arm
+    workload: Workload
+    checkout: Path
+    caches: Path
+    folder: Path
+    owner: str
+    seed: int
