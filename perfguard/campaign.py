@@ -14,6 +14,7 @@ from perfguard.machine.host import machine_fingerprint
 from perfguard.policy import Policy
 from perfguard.records import Arm, Campaign, Side, Workload
 from perfguard.subject.repository import Repository
+from perfguard.trial.readings import check_read
 from perfguard.workloads import with_params
 
 
@@ -43,6 +44,8 @@ class Request:
 
 def plan_campaign(request: Request, repository: Repository) -> Campaign:
     """Everything that is known before the first launch. Raises RevisionError and UsageError."""
+    if request.workload.runner == "command":
+        check_read(request.workload.read, request.workload.metrics)
     arms = tuple(_arm(wish, request, repository) for wish in request.wishes)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     return Campaign(
@@ -85,7 +88,8 @@ def _method(request: Request, arms: tuple[Arm, ...], repository: Repository) -> 
     if len(arms) == 2:
         base, head = (arm.revision for arm in arms)
         method["changed_files"] = sorted(repository.changed_files(base, head))
-        method["repo_modules"] = repository.python_modules(head)
+        # Both sides': a module that head deleted may still be loaded from elsewhere.
+        method["repo_modules"] = repository.python_modules(base) | repository.python_modules(head)
     return method
 
 

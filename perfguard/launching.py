@@ -37,6 +37,7 @@ class Launcher:
         workload = self.campaign.workload
         if workload.setup:
             env = command_environment(os.environ, arm.env, build.caches, trial="setup", commit=arm.revision.commit)
+            env["PERFGUARD_OWNER"] = self.workspace.owner  # what a setup leaves running is found by this mark
             log = build.logs / "setup.log"
             run_setup(workload.setup, build.checkout, log=log, env=env, timeout_s=workload.ready_timeout_s)
         self.builds[arm.side, number] = build

@@ -1,6 +1,7 @@
 """The workloads perfguard brings, and how parameters and commands become one. Pure; reads no file."""
 
 import difflib
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from perfguard.errors import UsageError
 from perfguard.records import Better, Metric, Workload
 
 MODES = ("plain", "eagle3")
+NAME_LENGTH = 80
 
 _PLAIN = (
     Metric(name="plain_throughput", unit="token/s", better="higher"),
@@ -73,7 +75,8 @@ def of_command(
     if read not in ("wall", "json") and not read.startswith("regex:"):
         raise UsageError(f"--read {read!r} is none of wall, json, regex:PATTERN", "perfguard compare --help")
     metrics = (Metric(name=name, unit=unit, better=better),)
-    return Workload(name="command", runner="command", command=command, metrics=metrics, read=read, setup=setup)
+    label = shlex.join(command)[:NAME_LENGTH]  # its history is found by this name
+    return Workload(name=label, runner="command", command=command, metrics=metrics, read=read, setup=setup)
 
 
 def with_modes(workload: Workload, choice: str) -> Workload:

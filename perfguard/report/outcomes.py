@@ -78,14 +78,15 @@ def counts(comparison: Mapping[str, Any]) -> str:
 
 
 def reasons(comparison: Mapping[str, Any]) -> list[str]:
-    """Those of the whole, then those of each metric: code and sentence."""
-    own = [f"{reason['code']}: {reason['text']}" for reason in comparison.get("reasons", [])]
+    """Those of the whole, then what metrics say beyond them: code and sentence."""
+    own = [(reason["code"], reason["text"]) for reason in comparison.get("reasons", [])]
     of_metrics = [
-        f"{metric['name']}: {reason['code']}: {reason['text']}"
+        (reason["code"], f"{metric['name']}: {reason['text']}")
         for metric in comparison["metrics"]
         for reason in metric.get("reasons", [])
+        if (reason["code"], reason["text"]) not in own
     ]
-    return [*own, *of_metrics]
+    return [f"{code}: {text}" for code, text in dict.fromkeys([*own, *of_metrics])]
 
 
 def differences(arm: Mapping[str, Any]) -> str:

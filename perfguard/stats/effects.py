@@ -6,6 +6,7 @@ Shape suffixes: Q blocks, 4 slots of a block. Units: natural logs throughout.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ Flags = NDArray[np.bool_]
 
 # A block whose spread exceeds twice the median spread counts less: a clock flip or an outlier fell into it.
 SPREAD_LIMIT = 2.0
+LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,11 @@ class Estimate:
 def oriented_logs(metric: Metric, values: Floats) -> Floats:
     """Natural logs of positive values, signed so that larger is worse. The one function that knows `better`."""
     return np.log(values) if metric.better == "lower" else -np.log(values)
+
+
+def as_ratio(log_ratio: float) -> float:
+    """exp, kept finite where values lie many orders of magnitude apart."""
+    return exp(min(log_ratio, LARGEST_LOG))
 
 
 def series(metric: Metric, blocks: Sequence[BlockValues]) -> Series:

@@ -9,8 +9,8 @@ import numpy as np
 from perfguard.stats.effects import Flags, Floats, Series, series_of_logs, weights
 from perfguard.stats.plan import HEAD_SLOTS
 
-# Two lists of 6^7 sums are 4.5 MB and 0.1 s; one block more on either side is six times that.
-MAX_ENUMERATED_BLOCKS = 14
+# Two lists of 6^7 sums (14 blocks) are 4.5 MB and 0.1 s; one block more on either side is six times that.
+MAX_LISTED_SUMS = 6**7
 NUM_DRAWS = 1_000_000
 DRAWS_AT_ONCE = 100_000
 # Sums that are equal but for rounding count as ties.
@@ -22,7 +22,7 @@ def order_p(series: Series, *, direction: int, credit: float, seed: int) -> floa
 
     `credit` is a log >= 0, given to the accused side. The larger of the p values at no change and at a change
     of `credit` is returned, so that the test is exact for unchanged code as well as at the floor. Never below
-    6^-blocks. `seed` serves Monte Carlo draws only, beyond MAX_ENUMERATED_BLOCKS.
+    6^-blocks. `seed` serves Monte Carlo draws only, beyond 14 blocks.
     """
     return max(_sharp_p(series, direction, shift, seed) for shift in {0.0, credit})
 
@@ -44,34 +44,36 @@ def effects_by_order(logs_Q4: Floats, weights_Q: Floats) -> Floats:
     return np.asarray(sums_Q6 * weights_Q[:, None])
 
 
-def tail_share(choices_Q6: Floats, threshold: float, seed: int) -> float:
-    """Share of all 6^Q ways to take one number from each row whose sum is >= threshold.
+def tail_share(choices_QC: Floats, threshold: float, seed: int) -> float:
+    """Share of all ways to take one number from each of Q rows (of C each) whose sum is >= threshold.
 
-    Meet in the middle: the sums of each half are listed, one list is sorted, the other looks itself up. Beyond
-    MAX_ENUMERATED_BLOCKS seeded Monte Carlo, (1 + k) / (1 + N). At least one way is always counted.
+    Meet in the middle: the sums of each half are listed, one list is sorted, the other looks itself up. Where a list
+    would pass MAX_LISTED_SUMS, seeded Monte Carlo, (1 + k) / (1 + N). At least one way is always counted.
     """
-    num_blocks = len(choices_Q6)
-    if num_blocks > MAX_ENUMERATED_BLOCKS:
-        return _drawn_share(choices_Q6, threshold, seed)
-    left, right = _all_sums(choices_Q6[: num_blocks // 2]), np.sort(_all_sums(choices_Q6[num_blocks // 2 :]))
+    num_rows, num_choices = choices_QC.shape
+    middle = num_rows // 2
+    if num_choices ** (num_rows - middle) > MAX_LISTED_SUMS:
+        return _drawn_share(choices_QC, threshold, seed)
+    left, right = _all_sums(choices_QC[:middle]), np.sort(_all_sums(choices_QC[middle:]))
     num_below = int(np.searchsorted(right, threshold - left, side="left").sum())
-    return float(max(1, 6**num_blocks - num_below) / 6**num_blocks)
+    num_ways = int(num_choices) ** num_rows
+    return float(max(1, num_ways - num_below) / num_ways)
 
 
-def _all_sums(choices_Q6: Floats) -> Floats:
+def _all_sums(choices_QC: Floats) -> Floats:
     sums = np.zeros(1)
-    for row in choices_Q6:
+    for row in choices_QC:
         sums = np.add.outer(sums, row).ravel()
     return sums
 
 
-def _drawn_share(choices_Q6: Floats, threshold: float, seed: int) -> float:
+def _drawn_share(choices_QC: Floats, threshold: float, seed: int) -> float:
     generator = np.random.Generator(np.random.PCG64(seed))
-    rows = np.arange(len(choices_Q6))
-    count = 0
+    num_rows, num_choices = choices_QC.shape
+    rows, count = np.arange(num_rows), 0
     for _ in range(NUM_DRAWS // DRAWS_AT_ONCE):
-        columns = generator.integers(0, 6, size=(DRAWS_AT_ONCE, len(rows)), dtype=np.int8)
-        count += int((choices_Q6[rows, columns].sum(axis=1) >= threshold).sum())
+        columns = generator.integers(0, num_choices, size=(DRAWS_AT_ONCE, num_rows), dtype=np.int8)
+        count += int((choices_QC[rows, columns].sum(axis=1) >= threshold).sum())
     return (1 + count) / (1 + NUM_DRAWS)
 
 

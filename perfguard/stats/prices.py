@@ -5,11 +5,12 @@ Forecasts from the plan, the launch times of this workload's history and this ma
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log1p, sqrt
+from math import log1p, sqrt
 
 from perfguard.policy import Policy
 from perfguard.records import Outcome
 from perfguard.stats.design import Rules, rules_of
+from perfguard.stats.effects import as_ratio
 from perfguard.stats.equivalence import t_quantile
 from perfguard.stats.lottery import launches_to_exclude
 from perfguard.stats.power import smallest_reported
@@ -118,7 +119,7 @@ def _offer(
         budget_s=budget_s,
         blocks=_blocks_within(rules, block_s, budget_s - cost.setup_s),
         outcomes=outcomes,
-        mde=None if log_mde is None else exp(log_mde),
+        mde=None if log_mde is None else as_ratio(log_mde),
     )
 
 

@@ -3,11 +3,9 @@
 Effects are logs (up is worse) and are shown as percent; odds are counted, never modelled.
 """
 
-from math import exp
-
 from perfguard.records import Reason
 from perfguard.stats.design import Rules
-from perfguard.stats.effects import Estimate, Series
+from perfguard.stats.effects import Estimate, Series, as_ratio
 from perfguard.stats.lottery import Lottery, slow_rate_not_excluded
 from perfguard.stats.order_test import num_separated
 from perfguard.stats.placebo import Placebo, tolerance
@@ -15,7 +13,7 @@ from perfguard.stats.placebo import Placebo, tolerance
 
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage: 0.03 is +3.0 %."""
-    return f"{100 * (exp(log_ratio) - 1):+.3g} %"
+    return f"{100 * (as_ratio(log_ratio) - 1):+.3g} %"
 
 
 def size(log_ratio: float) -> str:

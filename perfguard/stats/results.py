@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
 from statistics import median
 
 from perfguard.records import BlockValues, Metric, MetricResult, Outcome, Reason
 from perfguard.stats import reasons
 from perfguard.stats.design import Rules
-from perfguard.stats.effects import Series, estimate, first, series, weighted_estimate
+from perfguard.stats.effects import Series, as_ratio, estimate, first, series, weighted_estimate
 from perfguard.stats.equivalence import t_quantile
 from perfguard.stats.lottery import find_lottery, is_open
 from perfguard.stats.order_test import order_p
@@ -18,7 +17,6 @@ from perfguard.stats.stage_one import StageEnd
 from perfguard.stats.stage_two import ConfirmEnd, placebo_of
 
 CI_ALPHA = 0.025
-LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,21 +80,16 @@ def describe(
     return MetricResult(
         metric=metric,
         outcome=outcome,
-        slowdown=_ratio(found.effect),
-        ci_low=_ratio(found.effect - half_width),
-        ci_high=_ratio(found.effect + half_width),
+        slowdown=as_ratio(found.effect),
+        ci_low=as_ratio(found.effect - half_width),
+        ci_high=as_ratio(found.effect + half_width),
         base_median=base,
         head_median=head,
         p_order=order_p(over, direction=1 if found.effect > 0 else -1, credit=rules.floor, seed=seed),
-        mde=None if mde is None else _ratio(mde),
+        mde=None if mde is None else as_ratio(mde),
         decided_at=decided_at,
         reasons=reasons,
     )
-
-
-def _ratio(log_ratio: float) -> float:
-    """exp, kept finite for values many orders of magnitude apart."""
-    return exp(min(log_ratio, LARGEST_LOG))
 
 
 def _medians(metric: Metric, blocks: Sequence[BlockValues]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from perfguard.stats.equivalence import is_equivalent
 from perfguard.stats.exact import changed_reason, metric_equality
 from perfguard.stats.multiplicity import adjusted_p
 from perfguard.stats.results import describe
+from perfguard.stats.stage_one import ROUNDING
 
 
 def secondary_results(
@@ -48,17 +49,23 @@ def _has_logs(metric: Metric, blocks: Sequence[BlockValues]) -> bool:
 def _tested_results(
     rules: Rules, metrics: Sequence[Metric], blocks: Sequence[BlockValues], seed: int, *, is_done: bool
 ) -> list[MetricResult]:
-    over = [series(metric, blocks) for metric in metrics]
-    alpha = rules.design.looks.get(len(blocks), 0.0) if is_done else 0.0
-    adjusted = adjusted_p(over, seed) if alpha > 0 else [(1.0, 1)] * len(over)
-    results = []
-    for metric, one, (p, _) in zip(metrics, over, adjusted, strict=True):
-        effect = weighted_estimate(one).effect
-        if alpha > 0 and p <= 2 * alpha and abs(effect) >= rules.margin:
-            text = f"{metric.name}: p = {p:.2g} among {len(metrics)} secondary metrics together, not confirmed"
-            outcome, found = Outcome.SUSPECT, [Reason(code="SECONDARY", text=text)]
-        else:
-            is_same = len(blocks) >= rules.min_blocks and is_equivalent(one, rules.margin, rules.tost_alpha)
-            outcome, found = (Outcome.EQUIVALENT if is_same else Outcome.INCONCLUSIVE), []
-        results.append(describe(rules, metric, blocks, seed, outcome=outcome, reasons=tuple(found)))
-    return results
+    look = max((q for q in rules.design.looks if q <= len(blocks)), default=0) if is_done else 0
+    tested = [series(metric, blocks[:look]) for metric in metrics] if look else []
+    found = adjusted_p(tested, seed) if look else ((1.0, 0),) * len(metrics)
+    return [
+        _tested_result(rules, metric, blocks, seed, p=p, look=look, num_together=len(metrics))
+        for metric, (p, _) in zip(metrics, found, strict=True)
+    ]
+
+
+def _tested_result(
+    rules: Rules, metric: Metric, blocks: Sequence[BlockValues], seed: int, *, p: float, look: int, num_together: int
+) -> MetricResult:
+    over = series(metric, blocks)
+    is_beyond_margin = abs(weighted_estimate(over).effect) >= rules.margin
+    if is_beyond_margin and p <= 2 * rules.design.looks.get(look, 0.0) * (1 + ROUNDING):
+        text = f"p = {p:.2g} after {look} blocks among {num_together} secondary metrics together, not confirmed"
+        reason = Reason(code="SECONDARY", text=text)
+        return describe(rules, metric, blocks, seed, outcome=Outcome.SUSPECT, reasons=(reason,))
+    is_same = len(blocks) >= rules.min_blocks and is_equivalent(over, rules.margin, rules.tost_alpha)
+    return describe(rules, metric, blocks, seed, outcome=Outcome.EQUIVALENT if is_same else Outcome.INCONCLUSIVE)

@@ -1,7 +1,6 @@
 """One sentence a person can act on, for every outcome. Numbers come from the decision; nothing is decided here."""
 
 from collections.abc import Sequence
-from math import expm1
 
 from perfguard.records import Decision, Metric, MetricResult, Outcome, Reason
 
@@ -66,10 +65,6 @@ def word(metric: Metric, sign: int) -> str:
 
 def percent(ratio: float) -> str:
     return f"{100 * ratio:.2g}" if abs(ratio) < 0.1 else f"{100 * ratio:.0f}"
-
-
-def percent_of_log(log_ratio: float) -> str:
-    return percent(expm1(log_ratio))
 
 
 def _text(reasons: Sequence[Reason], otherwise: str) -> str:

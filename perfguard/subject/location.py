@@ -53,7 +53,7 @@ def locate(path: Path) -> Location:
 def object_folders(objects: Path) -> tuple[Path, ...]:
     """The object store and every store that it borrows from, nearest first.
 
-    Flat, since git ignores relative paths in borrowed lists and stops after five levels.
+    Flat, since git follows such lists only a few levels deep, and the user may have used them all.
     """
     found: list[Path] = []
     waiting = [objects]

@@ -105,6 +105,7 @@ def _record(request: TrialRequest, launched: Launched, env: dict[str, str]) -> d
         # A command is measured from its start on: it cannot have died before.
         "before_ready": False,
         "num_leftover": launched.num_leftover,
+        "unkillable": list(launched.unkillable),
         "log": str(request.folder),
     }
     if launched.status != "ok":

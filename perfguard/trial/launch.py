@@ -60,7 +60,7 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Launched:
-    """What a launch came to. `wall_s`: from just before a process was forked until it had been waited for.
+    """What a launch came to. `wall_s`: from just before the program began (exec) until it had been waited for.
 
     `measured_s`: from ready (else from the start) to the last end. `before_ready`: it ended before it was ready.
     `num_leftover` processes had outlived those that were started; `unkillable` pids outlived even SIGKILL.

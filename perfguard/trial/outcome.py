@@ -46,6 +46,7 @@ class Observed:
             "returncodes": list(launched.returncodes),
             "ready_s": launched.ready_s,
             "num_leftover": launched.num_leftover,
+            "unkillable": list(launched.unkillable),
             "log": str(self.request.folder),
             "log_tail": launched.log_tail,
             "origin": merge_origin(self.answers)[0],

@@ -32,10 +32,13 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 # What a process may take to follow its parent before it counts as left over.
 SETTLE_S = 0.1
+# Children are looked at this often even if no signal came: once two ended ranks stayed unnoticed until a time-out,
+# which was never seen again. It costs four wake-ups a second.
+LOOK_S = 0.25
 # Between two rounds of SIGKILL: new children of a forking process are found in the next.
 KILL_ROUND_S = 0.02
 
-Running = dict[int, tuple[int, float]]  # pid -> index in the job, start on the perf_counter
+Running = dict[int, tuple[int, int]]  # pid -> index in the job, pipe from which its start can be read
 
 
 def main() -> int:
@@ -45,8 +48,8 @@ def main() -> int:
     wake = watch_signals()
     running: Running = {}
     for index, process in enumerate(job["processes"]):
-        pid, started_s = start(process)
-        running[pid] = (index, started_s)
+        pid, stamp = start(process)
+        running[pid] = (index, stamp)
         tell({"event": "started", "index": index, "pid": pid})
     supervise(running, wake, fail_grace_s=job["fail_grace_s"])
     # After a regular end: give helpers that follow their parent a moment.
@@ -83,19 +86,23 @@ def watch_signals() -> int:
     return reader
 
 
-def start(process: Json) -> tuple[int, float]:
+def start(process: Json) -> tuple[int, int]:
+    """Its pid, and a pipe with the moment at which it turned into the program."""
     warden = os.getpid()
-    started_s = time.perf_counter()
+    reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        become(process, warden)
-    return pid, started_s
+        become(process, warden, writer)
+    os.close(writer)
+    return pid, reader
 
 
-def become(process: Json, warden: int) -> NoReturn:
+def become(process: Json, warden: int, stamp: int) -> NoReturn:
     """The child turns into the program, or ends with the exit codes of a shell and a line in the log."""
     try:
         prepare(process, warden)
+        # Here and not before the fork: that costs some milliseconds, which are ours and not the command's.
+        os.write(stamp, repr(time.perf_counter()).encode())
         os.execvpe(process["argv"][0], process["argv"], process["env"])
     except OSError as error:
         os.write(2, f"cannot start {process['argv'][0]!r}: {error.strerror}\n".encode())
@@ -138,7 +145,7 @@ def shall_stop(running: Running, wake: int, limit_s: float) -> bool:
     poll.register(0, select.POLLIN)
     poll.register(wake, select.POLLIN)
     is_over = False
-    for descriptor, _ in poll.poll(None if limit_s == float("inf") else max(0, int(1000 * limit_s) + 1)):
+    for descriptor, _ in poll.poll(max(0, int(1000 * min(limit_s, LOOK_S)) + 1)):
         said = os.read(descriptor, 65536)
         if descriptor == 0 and b"stacks" in said:
             for pid in running:
@@ -165,7 +172,9 @@ def reap(running: Running, codes: list[int] | None = None) -> bool:
         if pid == 0:
             return True
         if pid in running:
-            index, started_s = running.pop(pid)
+            index, stamp = running.pop(pid)
+            started_s = float(os.read(stamp, 64) or now_s)
+            os.close(stamp)
             code = os.waitstatus_to_exitcode(status)
             tell({"event": "exited", "index": index, "returncode": code, "wall_s": now_s - started_s})
             if codes is not None:
@@ -214,17 +223,30 @@ def signal_descendants(running: Running, number: int) -> int:
 
 def send(pid: int, parent: int, number: int) -> None:
     """Signal `pid` if it still is the child of `parent`, or ours by now: its number may have gone to somebody else."""
+    handle = -1
     try:
-        handle = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        if parent_of(pid) in (parent, os.getpid()):
+        handle = open_pidfd(pid)
+        if parent_of(pid) not in (parent, os.getpid()):
+            return
+        if handle < 0:
+            os.kill(pid, number)
+        else:
             signal.pidfd_send_signal(handle, number)
     except OSError:
-        pass  # gone, or it became another user
+        return  # gone, or it became another user
     finally:
-        os.close(handle)
+        if handle >= 0:
+            os.close(handle)
+
+
+def open_pidfd(pid: int) -> int:
+    """-1 where the kernel (before 5.3) or a container does not offer it. Raises ProcessLookupError."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return -1
 
 
 def descendants() -> list[tuple[int, int]]:

@@ -1,0 +1,123 @@
+"""What launcher, runners and subject agree on: the records they pass, the ready mark, the seam model/entry.py.
+
+Must not measure, and must not import model other than through import_entry.
+"""
+
+import difflib
+import importlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from perfguard.protocol import Spec
+from runners import origin
+
+SUPPORTED_API_VERSIONS = (1,)
+
+
+class UnbuildableError(Exception):
+    """The subject cannot be measured at this commit: it does not import or speaks an unknown contract."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One rank of one launch. `started_s` is time.perf_counter() when the process began."""
+
+    spec: Spec
+    rank: int
+    world_size: int
+    subject_root: Path
+    started_s: float
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What a runner returns on every rank; field names and units are those of protocol.Result."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    samples: Mapping[str, list[float]] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    warmup: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    origin: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    load_s: float = 0.0
+    measured_s: float = 0.0
+    peak_memory_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModeRun:
+    """One mode measured over all prompts; `tokens` holds exactly the asked number of ids for each prompt."""
+
+    values: Mapping[str, float]
+    samples: Mapping[str, list[float]]
+    counts: Mapping[str, Any]
+    warmup: Mapping[str, Any]
+    tokens: Sequence[Sequence[int]]
+
+
+class Session(Protocol):
+    """What model.entry.build(spec) returns at API_VERSION 1. Token ids are int; docs/protocol.md says more."""
+
+    def prefill(self, prompt: list[int], mode: str = "plain") -> int: ...
+    def decode(self, token: int) -> int: ...
+    def draft(self) -> list[int]: ...
+    def verify(self, drafted: list[int]) -> list[int]: ...
+    def accept(self, drafted: list[int], verified: list[int]) -> list[int]: ...
+    def synchronize(self) -> None: ...
+    def marks(self) -> dict[str, float]: ...
+    def peak_memory_bytes(self) -> int: ...
+    def describe(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+
+
+def announce_ready(launch: Launch) -> float:
+    """Create the ready file: loading and warm-up are over. Returns load_s, seconds since the process began."""
+    Path(launch.spec.ready.replace("{rank}", str(launch.rank))).touch()
+    return time.perf_counter() - launch.started_s
+
+
+def import_entry(subject_root: Path) -> Any:
+    """Import the subject's model.entry. Raises OriginError, or UnbuildableError with the cause in its text."""
+    try:
+        entry = importlib.import_module("model.entry")
+    except (Exception, SystemExit) as error:
+        # A foreign `model` without `entry` also fails to import: then where it came from is the finding.
+        origin.check(subject_root)
+        raise UnbuildableError(f"model.entry does not import: {type(error).__name__}: {error}") from error
+    origin.check(subject_root)
+    version = getattr(entry, "API_VERSION", None)
+    if version not in SUPPORTED_API_VERSIONS:
+        supported = ", ".join(map(str, SUPPORTED_API_VERSIONS))
+        raise UnbuildableError(f"{entry.__file__}: API_VERSION is {version!r}, supported: {supported}")
+    return entry
+
+
+Params = TypeVar("Params")
+
+
+def parse_params(kind: type[Params], given: Mapping[str, Any]) -> Params:
+    """Fill the params record `kind`. Raises ValueError that names an unknown key or a value of another type."""
+    defaults = vars(kind())
+    for key, value in given.items():
+        if key not in defaults:
+            near = difflib.get_close_matches(key, defaults, n=1, cutoff=0.0)
+            raise ValueError(f"params: unknown key {key!r}; did you mean {near[0]!r}?")
+        if not _has_type_of(value, defaults[key]):
+            raise ValueError(f"params: {key} is {value!r}, expected a value like {defaults[key]!r}")
+    return kind(**given)
+
+
+def _has_type_of(value: Any, default: Any) -> bool:
+    if isinstance(value, bool) != isinstance(default, bool):
+        return False
+    if isinstance(default, float):
+        return isinstance(value, int | float)
+    return isinstance(value, Mapping if isinstance(default, Mapping) else type(default))

@@ -1,0 +1,197 @@
+"""Runner fake: numbers that are planned instead of measured, and every way to fail, without torch or a model.
+
+For tests, demonstrations and calibration. The same seed, trial and settings give the same values; only `state`
+lets launches know of each other. Must not be used to say anything about real code.
+"""
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import random
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runners import origin
+from runners.contract import Launch, Measurement, UnbuildableError, announce_ready, parse_params
+from runners.timing import find_warmup
+
+PLAN_FILE = "fake.json"
+BROKEN_VALUES = {
+    "nan": math.nan, "infinite": math.inf, "zero": 0.0, "negative": -1.0, "text": "fast", "null": None,
+}  # fmt: skip
+FAULTS = {
+    "crash": ("", "before", "measured"),
+    "crash_how": ("raise", "exit", "kill"),
+    "hang": ("", "before", "measured"),
+    "broken_as": ("", "missing", *BROKEN_VALUES),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeParams:
+    """The plan of a launch: workload parameters, overridden by fake.json in the subject's root.
+
+    Factors multiply the time a token takes: 1.05 is 5 % slower. `noise` and `iteration_noise` are standard
+    deviations of the logarithm, between launches and within one; `drift` is added to the logarithm per launch.
+    """
+
+    tp: int = 1
+    speed: float = 100.0  # token/s of plain decoding
+    eagle3_speed: float = 120.0
+    accept_length: float = 2.0
+    slowdown: float = 1.0
+    eagle3_slowdown: float = 1.0  # on top of slowdown
+    env_slowdown: Mapping[str, float] = field(default_factory=dict)  # "NAME=VALUE" -> factor if it is set so
+    output: str = "tokens"
+    noise: float = 0.0
+    iteration_noise: float = 0.0
+    iterations: int = 60
+    state: str = ""  # a file shared by launches: drift and the bimodal clock need to know how many there were
+    drift: float = 0.0
+    bimodal_factor: float = 1.0
+    bimodal_stay: float = 0.9
+    lottery_rate: float = 0.0
+    lottery_factor: float = 1.3
+    crash: str = ""
+    crash_how: str = "raise"
+    crash_probability: float = 1.0
+    hang: str = ""
+    fault_rank: int = -1  # the rank that crashes or hangs; -1: all
+    broken_metric: str = ""
+    broken_as: str = ""
+    load_s: float = 0.0
+    measured_s: float = 0.0
+
+
+def run(launch: Launch) -> Measurement:
+    """Raises UnbuildableError for a broken fake.json, ValueError for unknown settings, and what is planned."""
+    plan = read_plan(launch)
+    coin = random.Random(f"{launch.spec.seed}/{launch.spec.trial}")
+    is_struck = coin.random() < plan.crash_probability and plan.fault_rank in (-1, launch.rank)
+    time.sleep(plan.load_s)
+    fail("before", plan, is_struck=is_struck)
+    factor = launch_factor(plan, launch, coin)
+    load_s = announce_ready(launch)
+    begin = time.perf_counter()
+    time.sleep(plan.measured_s)
+    fail("measured", plan, is_struck=is_struck)
+    return Measurement(
+        origin=plan_origin(launch.subject_root),
+        digests={mode: digest(plan.output) for mode in launch.spec.modes},
+        load_s=load_s,
+        measured_s=time.perf_counter() - begin,
+        versions={"torch": None},
+        **(numbers(plan, launch, factor, coin) if launch.is_first else {}),
+    )
+
+
+def read_plan(launch: Launch) -> FakeParams:
+    path = launch.subject_root / PLAN_FILE
+    planted: dict[str, Any] = {}
+    if path.is_file():
+        try:
+            planted = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UnbuildableError(f"{path}: {error}") from error
+    if not isinstance(planted, dict):
+        raise UnbuildableError(f"{path}: not a JSON object")
+    plan = parse_params(FakeParams, {**launch.spec.params, **planted})
+    for name, allowed in FAULTS.items():
+        if getattr(plan, name) not in allowed:
+            raise ValueError(f"params: {name} is {getattr(plan, name)!r}, expected one of {list(allowed)}")
+    if (plan.drift or plan.bimodal_factor != 1.0) and not plan.state:
+        raise ValueError("params: drift and bimodal_factor need `state`, a file that the launches share")
+    return plan
+
+
+def fail(window: str, plan: FakeParams, *, is_struck: bool) -> None:
+    """Crash or hang if that is planned for this window."""
+    if not is_struck:
+        return
+    if plan.hang == window:
+        while True:
+            time.sleep(3600)
+    if plan.crash != window:
+        return
+    if plan.crash_how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if plan.crash_how == "exit":
+        os._exit(3)  # no result, as when a library ends the process
+    raise RuntimeError(f"planned crash ({window})")
+
+
+def launch_factor(plan: FakeParams, launch: Launch, coin: random.Random) -> float:
+    """How much slower than planned this launch is as a whole, commit included."""
+    factor = plan.slowdown * math.exp(coin.gauss(0.0, plan.noise) if plan.noise else 0.0)
+    if coin.random() < plan.lottery_rate:
+        factor *= plan.lottery_factor
+    for setting, slower in plan.env_slowdown.items():
+        name, _, value = setting.partition("=")
+        factor *= slower if os.environ.get(name) == value else 1.0
+    if plan.state and launch.is_first:
+        count, is_slow = next_state(Path(plan.state), plan, launch.spec.seed)
+        factor *= math.exp(plan.drift * count) * (plan.bimodal_factor if is_slow else 1.0)
+    return factor
+
+
+def next_state(path: Path, plan: FakeParams, seed: int) -> tuple[int, bool]:
+    """(launches before this one, whether the sticky clock is slow now); the file is moved on by one launch."""
+    with open(path, "a+", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        handle.seek(0)
+        text = handle.read()
+        before = json.loads(text) if text else {"launches": 0, "is_slow": False}
+        leaves = random.Random(f"{seed}/{before['launches']}").random() >= plan.bimodal_stay
+        is_slow = before["is_slow"] != leaves
+        handle.seek(0)
+        handle.truncate()
+        json.dump({"launches": before["launches"] + 1, "is_slow": is_slow}, handle)
+    return before["launches"], is_slow
+
+
+def numbers(plan: FakeParams, launch: Launch, factor: float, coin: random.Random) -> dict[str, Any]:
+    modes = launch.spec.modes
+    speeds = {"plain": plan.speed / factor, "eagle3": plan.eagle3_speed / (factor * plan.eagle3_slowdown)}
+    values = {f"{mode}_throughput": speeds[mode] for mode in modes}
+    samples = {}
+    if "plain" in modes:
+        samples["plain_token_s"] = iteration_times(1 / speeds["plain"], plan, coin)
+    if "eagle3" in modes:
+        values["eagle3_accept_length"] = plan.accept_length
+        samples["eagle3_cycle_s"] = iteration_times(plan.accept_length / speeds["eagle3"], plan, coin)
+    warmups = {name.partition("_")[0]: find_warmup(series) for name, series in samples.items()}
+    return {
+        "values": broken(values, plan),
+        "samples": samples,
+        "warmup": {mode: vars(warmup) for mode, warmup in warmups.items()},
+        "counts": {mode: {"steps" if mode == "plain" else "cycles": plan.iterations} for mode in modes},
+    }
+
+
+def iteration_times(level_s: float, plan: FakeParams, coin: random.Random) -> list[float]:
+    return [level_s * math.exp(coin.gauss(0.0, plan.iteration_noise)) for _ in range(plan.iterations)]
+
+
+def broken(values: Mapping[str, float], plan: FakeParams) -> dict[str, Any]:
+    """The values with one of them spoiled: not a number, not positive, not numeric, or not there."""
+    if plan.broken_metric not in values:
+        return dict(values)
+    kept = {name: value for name, value in values.items() if name != plan.broken_metric}
+    return kept if plan.broken_as == "missing" else {**kept, plan.broken_metric: BROKEN_VALUES[plan.broken_as]}
+
+
+def plan_origin(subject_root: Path) -> dict[str, dict[str, str]]:
+    path = subject_root / PLAN_FILE
+    if not path.is_file():
+        return {}
+    return {PLAN_FILE: {"path": str(path), "sha256": origin.sha256(path)}}
+
+
+def digest(output: str) -> str:
+    return hashlib.sha256(output.encode("utf-8")).hexdigest()

@@ -1,0 +1,146 @@
+"""Runner tp_moe: drives the subject's model.entry through the modes of the workload, all in one launch.
+
+Must not know how a mode is timed (tp_moe_decode, eagle3_decode) and must not import torch.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runners import eagle3_decode, observe, origin, tp_moe_decode
+from runners.contract import Launch, Measurement, ModeRun, Session, announce_ready, import_entry, parse_params
+from runners.timing import clock, quiet
+
+MODES = {"plain": tp_moe_decode.measure, "eagle3": eagle3_decode.measure}
+ASSETS = Path(__file__).parent / "assets" / "tiny"
+# Enough to compile, allocate and touch what the loop uses; the rest of the warm-up is found in the data.
+WARMUP_TOKENS = 8
+# Below this precision ties and rounding may let the two modes part without any fault.
+EXACT_DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TpMoeParams:
+    """Parameters of the workload. `tp` 0: as many ranks as were started. Empty paths: the tiny pair of models."""
+
+    tp: int = 0
+    prompts: int = 4
+    tokens: int = 64
+    num_draft_tokens: int = 3
+    dtype: str = "float32"
+    device: str = "cpu"
+    num_threads: int = 1
+    target: str = ""
+    draft: str = ""
+    prompt_file: str = ""
+
+    @property
+    def files(self) -> dict[str, str]:
+        return {
+            "target": self.target or str(ASSETS / "target.safetensors"),
+            "draft": self.draft or str(ASSETS / "draft.safetensors"),
+            "prompts": self.prompt_file or str(ASSETS / "prompts.json"),
+        }
+
+
+def run(launch: Launch) -> Measurement:
+    """Measure every mode of the spec, in its order. Raises ValueError, OriginError, UnbuildableError."""
+    params = parse_params(TpMoeParams, launch.spec.params)
+    check(launch, params)
+    prompts = read_prompts(params)
+    session = import_entry(launch.subject_root).build(session_spec(launch, params, prompts))
+    for mode in launch.spec.modes:
+        MODES[mode](session, prompts[:1], min(WARMUP_TOKENS, params.tokens))
+    load_s = announce_ready(launch)
+    begin = clock()
+    with quiet():
+        runs, marks = measure_modes(session, launch.spec.modes, prompts, params.tokens)
+    measured_s = clock() - begin
+    observed = {
+        "origin": origin.collect(launch.subject_root, observe.own_maps()),
+        "versions": versions(session, params, launch),
+        "peak_memory_bytes": session.peak_memory_bytes(),
+        "load_s": load_s,
+        "measured_s": measured_s,
+        "digests": {mode: token_digest(run.tokens) for mode, run in runs.items()},
+    }
+    session.close()
+    origin.check(launch.subject_root)  # again: what was imported late counts as well
+    return Measurement(**observed, **(numbers(runs, marks, params) if launch.is_first else {}))
+
+
+def check(launch: Launch, params: TpMoeParams) -> None:
+    unknown = [mode for mode in launch.spec.modes if mode not in MODES]
+    if unknown or not launch.spec.modes:
+        raise ValueError(f"modes are {list(launch.spec.modes)}, this runner has {', '.join(MODES)}")
+    if params.tokens < 2:
+        raise ValueError(f"params: tokens is {params.tokens}; at least 2, as prefill gives the first")
+    if params.tp not in (0, launch.world_size):
+        raise ValueError(f"params: tp is {params.tp}, but {launch.world_size} ranks were started")
+
+
+def read_prompts(params: TpMoeParams) -> list[list[int]]:
+    path = params.files["prompts"]
+    prompts: list[list[int]] = json.loads(Path(path).read_text(encoding="utf-8"))["prompts"]
+    if not 1 <= params.prompts <= len(prompts):
+        raise ValueError(f"params: prompts is {params.prompts}; {path} holds {len(prompts)}")
+    return prompts[: params.prompts]
+
+
+def session_spec(launch: Launch, params: TpMoeParams, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """What model.entry.build gets; a launch without eagle3 loads no draft."""
+    longest = max(map(len, prompts))
+    return {
+        "target": params.files["target"],
+        "draft": params.files["draft"] if "eagle3" in launch.spec.modes else None,
+        "dtype": params.dtype,
+        "device": params.device,
+        # The last cycle may begin one token short and still write the bonus and all drafted ones.
+        "max_len": longest + params.tokens + params.num_draft_tokens + 1,
+        "num_draft_tokens": params.num_draft_tokens,
+        "num_threads": params.num_threads,
+        "seed": launch.spec.seed,
+    }
+
+
+def measure_modes(
+    session: Session, modes: Sequence[str], prompts: Sequence[list[int]], tokens: int
+) -> tuple[dict[str, ModeRun], dict[str, dict[str, float]]]:
+    runs, marks = {}, {}
+    for mode in modes:
+        runs[mode] = MODES[mode](session, prompts, tokens)
+        marks[mode] = dict(session.marks())
+    return runs, marks
+
+
+def numbers(
+    runs: Mapping[str, ModeRun], marks: Mapping[str, Mapping[str, float]], params: TpMoeParams
+) -> dict[str, Any]:
+    """What rank 0 alone reports."""
+    counts = {mode: {**run.counts, "marks": marks[mode]} for mode, run in runs.items()}
+    if runs.keys() >= {"plain", "eagle3"} and params.dtype in EXACT_DTYPES:
+        counts["eagle3"]["equals_plain"] = runs["eagle3"].tokens == runs["plain"].tokens
+    return {
+        "values": {name: value for run in runs.values() for name, value in run.values.items()},
+        "samples": {name: series for run in runs.values() for name, series in run.samples.items()},
+        "warmup": {mode: run.warmup for mode, run in runs.items()},
+        "counts": counts,
+    }
+
+
+def versions(session: Session, params: TpMoeParams, launch: Launch) -> dict[str, Any]:
+    """torch and model as the session describes them; files of the workload by digest, hashed on rank 0 only."""
+    described = json.loads(json.dumps(session.describe(), default=str))
+    files = params.files if "eagle3" in launch.spec.modes else {**params.files, "draft": ""}
+    digests = origin.sha256_of_all(files) if launch.is_first else {}
+    torch = described.get("versions", {}).get("torch")
+    return {"torch": torch, "session": described, "files_sha256": digests}
+
+
+def token_digest(generated: Sequence[Sequence[int]]) -> str:
+    """sha256 of the ids as decimals: commas between them, a line feed after each prompt."""
+    text = "".join(",".join(map(str, ids)) + "\n" for ids in generated)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -1,0 +1,59 @@
+"""Mode plain: one token a step over fixed prompts. Times single steps; must not print, allocate logs or judge."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+
+from runners.contract import ModeRun, Session
+from runners.timing import clock, find_warmup
+
+
+@dataclass(kw_only=True)
+class PlainLog:
+    """Times in seconds; `token_s` is allocated before the timed loop and filled up to `steps`."""
+
+    token_s: list[float]
+    ttft_s: list[float] = field(default_factory=list)
+    steps: int = 0
+
+
+def measure(session: Session, prompts: Sequence[list[int]], tokens: int) -> ModeRun:
+    """Generate exactly `tokens` ids for each prompt: one by prefill, the others by single steps."""
+    log = PlainLog(token_s=[0.0] * (len(prompts) * tokens))
+    generated = [generate(session, prompt, tokens, log) for prompt in prompts]
+    return summarise(log, generated)
+
+
+def generate(session: Session, prompt: list[int], tokens: int, log: PlainLog) -> list[int]:
+    session.synchronize()
+    begin = clock()
+    token = session.prefill(prompt, mode="plain")
+    session.synchronize()
+    log.ttft_s.append(clock() - begin)
+    ids = [token]
+    for _ in range(tokens - 1):
+        begin = clock()
+        token = session.decode(token)
+        session.synchronize()
+        log.token_s[log.steps] = clock() - begin
+        log.steps += 1
+        ids.append(token)
+    return ids
+
+
+def summarise(log: PlainLog, generated: Sequence[Sequence[int]]) -> ModeRun:
+    times = log.token_s[: log.steps]
+    warmup = find_warmup(times)
+    steady = times[warmup.discarded :]
+    return ModeRun(
+        # Tokens over time, not the median's inverse: a stall every tenth token is slowness that a user feels.
+        values={
+            "plain_throughput": len(steady) / sum(steady),
+            "plain_token_s": median(steady),
+            "plain_ttft_s": median(log.ttft_s),
+        },
+        samples={"plain_token_s": times, "plain_ttft_s": log.ttft_s},
+        counts={"prompts": len(generated), "tokens": sum(map(len, generated)), "steps": log.steps},
+        warmup=asdict(warmup),
+        tokens=generated,
+    )

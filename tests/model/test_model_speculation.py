@@ -1,0 +1,124 @@
+"""Speculation changes the speed and never the tokens: acceptance, rollback, re-extension, equality with plain."""
+
+import itertools
+import json
+
+import pytest
+import torch
+
+from model.attention import Window
+from model.evaluate import generate_eagle3, generate_plain
+from model.speculate import accept_greedy
+
+PROMPT = [7, 30, 55, 2, 2, 61, 44, 9]
+
+
+@pytest.mark.parametrize(
+    ("drafted", "verified", "emitted"),
+    [
+        ([5, 6, 7], [5, 6, 7, 8], [5, 6, 7, 8]),
+        ([5, 6, 7], [5, 6, 9, 8], [5, 6, 9]),
+        ([5, 6, 7], [4, 6, 7, 8], [4]),
+        ([5, 6, 7], [5, 1, 7, 8], [5, 1]),
+        ([5], [5, 3], [5, 3]),
+        ([5], [2, 3], [2]),
+    ],
+)
+def test_drafted_tokens_count_up_to_the_first_disagreement_and_one_comes_free(drafted, verified, emitted):
+    assert accept_greedy(drafted, verified) == emitted
+
+
+def test_acceptance_wants_one_verified_token_more_than_drafted():
+    with pytest.raises(ValueError, match="3 drafted tokens need 4 verified, not 3"):
+        accept_greedy([1, 2, 3], [1, 2, 3])
+
+
+def trained_prompts(folder, count):
+    return json.loads((folder / "prompts.json").read_text())["prompts"][:count]
+
+
+@pytest.mark.parametrize("num_draft_tokens", [1, 2, 3, 4])
+def test_trained_speculation_emits_the_tokens_of_plain_decoding(trained_folder, open_session, num_draft_tokens):
+    session = open_session(trained_folder, num_draft_tokens=num_draft_tokens)
+    for prompt in trained_prompts(trained_folder, 2):
+        tokens, emitted = generate_eagle3(session, prompt, 40)
+        assert tokens == generate_plain(session, prompt, 40)
+        assert max(emitted) == num_draft_tokens + 1
+
+
+@pytest.mark.parametrize("num_draft_tokens", [1, 2, 3, 4])
+def test_a_draft_that_knows_nothing_costs_cycles_but_no_token(random_folder, open_session, num_draft_tokens):
+    session = open_session(random_folder, num_draft_tokens=num_draft_tokens)
+    tokens, emitted = generate_eagle3(session, PROMPT, 24)
+    assert tokens == generate_plain(session, PROMPT, 24)
+    assert emitted.count(1) > len(emitted) / 2
+
+
+@pytest.mark.parametrize("rights", [[4], [0, 1, 2, 3, 4], [4, 0], [1, 3, 0, 0, 2]], ids=str)
+@pytest.mark.parametrize("num_draft_tokens", [1, 2, 3, 4])
+def test_any_run_of_accepted_and_rejected_tokens_ends_in_plain_output(
+    random_folder, open_session, num_draft_tokens, rights
+):
+    """Cycle by cycle, the first `right` drafted tokens are those of plain decoding and the others are wrong."""
+    session = open_session(random_folder, num_draft_tokens=num_draft_tokens)
+    plain = generate_plain(session, PROMPT, 26)
+    tokens = [session.prefill(PROMPT, mode="eagle3")]
+    for right in itertools.islice(itertools.cycle(rights), 5):
+        session.draft()  # what it writes into the draft's cache must not matter
+        coming = plain[len(tokens) : len(tokens) + num_draft_tokens]
+        drafted = [token if i < right else (token + 1) % 97 for i, token in enumerate(coming)]
+        emitted = session.accept(drafted, session.verify(drafted))
+        assert len(emitted) == min(right, num_draft_tokens) + 1
+        tokens += emitted
+    assert tokens == plain[: len(tokens)]
+
+
+def test_in_fp32_the_first_difference_is_a_near_tie(trained_folder, open_session):
+    session = open_session(trained_folder, dtype="float32")
+    gaps = []
+    for prompt in trained_prompts(trained_folder, 4):
+        plain, (speculative, _) = generate_plain(session, prompt, 64), generate_eagle3(session, prompt, 64)
+        first = next((i for i in range(64) if plain[i] != speculative[i]), None)
+        if first is not None:
+            session.prefill(prompt + plain[:first])
+            best = next_logits(session, plain[first - 1], session.length - 1).topk(2).values
+            gaps.append((best[0] - best[1]).item())
+    print(f"{len(gaps)} of 4 prompts differ, logit gaps {gaps}")
+    assert all(gap < 1e-4 for gap in gaps)
+
+
+def next_logits(session, token, slot):
+    """Logits after `token` at `slot`, on the caches as they are."""
+    window = Window(start=slot, rope=session.rope, mask_TS=None)
+    with torch.inference_mode():
+        return session.target.logits(session.target(torch.tensor([[token]]), window, session.caches))[0, -1]
+
+
+@pytest.mark.parametrize("num_right", [0, 1, 2, 3])
+def test_after_a_rollback_the_target_is_as_if_freshly_prefilled(random_folder, open_session, num_right):
+    session, fresh = (open_session(random_folder, num_draft_tokens=3) for _ in range(2))
+    plain = generate_plain(session, PROMPT, 5)
+    first = session.prefill(PROMPT, mode="eagle3")
+    drafted = [token if i < num_right else (token + 1) % 97 for i, token in enumerate(plain[1:4])]
+    emitted = session.accept(drafted, session.verify(drafted))
+    assert emitted == plain[1 : num_right + 2]
+    assert session.length == len(PROMPT) + 1 + num_right
+    fresh.prefill([*PROMPT, first, *emitted[:-1]])
+    ours, theirs = (next_logits(s, emitted[-1], s.length) for s in (session, fresh))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("num_right", [0, 1, 3])
+def test_the_draft_takes_accepted_rows_in_with_target_features(random_folder, open_session, num_right):
+    session, fresh = (open_session(random_folder, num_draft_tokens=3) for _ in range(2))
+    plain = generate_plain(session, PROMPT, 5)
+    first = session.prefill(PROMPT, mode="eagle3")
+    session.draft()  # writes guessed KV at the slots that the accepted rows must overwrite
+    drafted = [token if i < num_right else (token + 1) % 97 for i, token in enumerate(plain[1:4])]
+    emitted = session.accept(drafted, session.verify(drafted))
+    fresh.prefill([*PROMPT, first, *emitted[:-1]], mode="eagle3")
+    assert session.draft() == fresh.draft()
+    ours, theirs = (s.drafter.cache for s in (session, fresh))
+    used = session.length + 2  # accepted slots, then K - 1 drafting steps
+    torch.testing.assert_close(ours.k_BGPD[:, :, :used], theirs.k_BGPD[:, :, :used], rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours.v_BGPD[:, :, :used], theirs.v_BGPD[:, :, :used], rtol=0, atol=1e-12)

@@ -1,0 +1,70 @@
+"""Two gloo ranks against one, everything in one launch."""
+
+import fcntl
+import json
+import os
+
+import pytest
+from tp_launch import launch
+from tp_worker import NUM_TOKENS
+
+from model.evaluate import generate_plain
+
+RANDOM_PROMPT = [7, 30, 55, 2, 2, 61, 44, 9]
+FOLDERS = ["random", "trained"]
+
+
+@pytest.fixture(scope="session")
+def prompt_of(trained_folder):
+    trained = json.loads((trained_folder / "prompts.json").read_text())["prompts"][0][:40]
+    return {"random": RANDOM_PROMPT, "trained": trained}
+
+
+@pytest.fixture(scope="session")
+def ranks(tmp_path_factory, random_folder, trained_folder, prompt_of):
+    """What both ranks found, by kind of weights. Parallel test workers share the one launch."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # the folder of this run, above those of its workers
+    with open(shared / "tensor_parallel.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stored = shared / "tensor_parallel.json"
+        if not stored.exists():
+            jobs = [(random_folder, prompt_of["random"]), (trained_folder, prompt_of["trained"])]
+            stored.write_text(json.dumps(launch("cpu", tmp_path_factory.mktemp("ranks"), jobs)))
+        results = json.loads(stored.read_text())
+    return [dict(zip(FOLDERS, rank, strict=True)) for rank in results]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 1e-5), ("float64", 1e-10)])
+def test_two_ranks_compute_the_logits_of_one(ranks, folder, dtype, limit):
+    error = ranks[0][folder]["logits"][dtype]["error"]
+    assert error < limit
+    # Two ranks add in another order; equality to the last bit would mean that nothing was split.
+    assert error > 0
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_all_ranks_see_the_same_logits_to_the_last_bit(ranks, folder, dtype):
+    first, second = (rank[folder]["logits"][dtype]["digest"] for rank in ranks)
+    assert first == second
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_all_ranks_emit_the_same_tokens(ranks, folder):
+    assert ranks[0][folder]["plain"] == ranks[1][folder]["plain"]
+    assert ranks[0][folder]["eagle3"] == ranks[1][folder]["eagle3"]
+
+
+@pytest.mark.parametrize("num_draft_tokens", ["1", "2", "3", "4"])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_two_ranks_speculate_the_tokens_of_plain_decoding(ranks, folder, num_draft_tokens):
+    assert ranks[0][folder]["eagle3"][num_draft_tokens] == ranks[0][folder]["plain"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_two_ranks_emit_the_tokens_of_one(ranks, folder, request, open_session, prompt_of):
+    session = open_session(request.getfixturevalue(f"{folder}_folder"))
+    assert ranks[0][folder]["plain"] == generate_plain(session, prompt_of[folder], NUM_TOKENS)

@@ -1,0 +1,62 @@
+import pytest
+
+from perfguard.policy import Policy
+from perfguard.stats.design import choose_design, rules_of
+
+CASES = [(alpha, k, q) for alpha in (0.05, 0.01, 0.001, 1e-4, 1e-5) for k in (1, 2, 5) for q in (2, 3, 5, 10, 23, 40)]
+
+
+@pytest.mark.parametrize(("alpha", "num_primaries", "max_blocks"), CASES)
+def test_no_comparison_can_spend_more_than_alpha(alpha, num_primaries, max_blocks):
+    policy = Policy(alpha=alpha, max_blocks=max_blocks, max_confirm_blocks=max_blocks)
+    design = choose_design(policy, num_primaries)
+    # Both directions, every primary metric: a false report needs a look of stage one and a look of stage two.
+    spent = 2 * num_primaries * sum(design.looks.values()) * sum(design.confirm_looks.values())
+    assert spent <= alpha * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("alpha", "num_primaries", "max_blocks"), CASES)
+def test_every_look_lies_in_its_stage_and_can_be_passed(alpha, num_primaries, max_blocks):
+    policy = Policy(alpha=alpha, max_blocks=max_blocks, max_confirm_blocks=max_blocks)
+    design = choose_design(policy, num_primaries)
+    for looks in (design.looks, design.confirm_looks):
+        assert list(looks) == sorted(looks)
+        assert all(2 <= q <= max_blocks and spent >= 6.0**-q * (1 - 1e-12) for q, spent in looks.items())
+    assert bool(design.looks) == bool(design.confirm_looks)
+
+
+def test_one_primary_metric_at_one_in_a_thousand_looks_first_after_two_and_three_blocks():
+    # 2 / 6^5 = 1/3888 < 1/1000 and 2 / 6^4 = 1/648 is not: five blocks are the fewest.
+    design = choose_design(Policy(), 1)
+    assert design.looks[2] == pytest.approx(1 / 36)
+    assert design.confirm_looks[3] == pytest.approx(1 / 216)
+    assert min(design.looks) + min(design.confirm_looks) == 5
+
+
+def test_two_primary_metrics_keep_the_same_first_looks_with_less_to_spend_later():
+    one, two = choose_design(Policy(), 1), choose_design(Policy(), 2)
+    assert (min(one.looks), min(one.confirm_looks)) == (min(two.looks), min(two.confirm_looks)) == (2, 3)
+    assert sum(two.looks.values()) < sum(one.looks.values())
+
+
+def test_looks_follow_alpha_down_to_one_in_a_hundred_thousand():
+    # 2 / 6^6 = 4.3e-5 > 1e-5, 2 / 6^7 = 7e-6 is below.
+    design = choose_design(Policy(alpha=1e-5), 1)
+    assert min(design.looks) + min(design.confirm_looks) == 7
+
+
+def test_a_comparison_too_short_for_its_alpha_has_no_looks():
+    assert choose_design(Policy(max_blocks=1), 1).looks == {}
+    assert choose_design(Policy(alpha=1e-5, max_blocks=3, max_confirm_blocks=3), 1).looks == {}
+
+
+def test_a_short_confirmation_moves_blocks_to_stage_one():
+    design = choose_design(Policy(max_confirm_blocks=2), 1)
+    assert (min(design.looks), min(design.confirm_looks)) == (3, 2)
+
+
+def test_margins_and_floors_are_logs():
+    rules = rules_of(Policy(margin=0.02, floor_share=0.25), 1)
+    # ln(1.02) by its series: 0.02 - 0.0002 + 0.00000267 - 0.00000004.
+    assert rules.margin == pytest.approx(0.01980263, abs=1e-8)
+    assert rules.floor == pytest.approx(0.00495066, abs=1e-8)

@@ -1,0 +1,81 @@
+import math
+
+import pytest
+from stats_cases import LATENCY, block
+
+from perfguard.stats.effects import series
+from perfguard.stats.placebo import (
+    Placebo,
+    has_failed,
+    has_two_builds,
+    measure_placebo,
+    passes,
+    second_builds,
+    tolerance,
+)
+from perfguard.stats.stage_two import placebo_of
+
+MARGIN = math.log(1.02)
+
+
+def logs(order, builds, values):
+    return block(order, [math.exp(v) for v in values], stage=2, builds=builds)
+
+
+# Order ABBA, builds 1 1 2 2: base runs build 1 in slot 1 and 2 in slot 4, head 1 in slot 2 and 2 in slot 3.
+BLOCKS = [logs("ABBA", "1122", [0.00, 0.10, 0.14, 0.01]), logs("ABBA", "1122", [0.00, 0.10, 0.12, -0.01])]
+
+
+def measure(blocks):
+    return measure_placebo(series(LATENCY, blocks), second_builds(blocks))
+
+
+def test_build_differences_worked_out_by_hand():
+    # Head 0.04 and 0.02, base 0.01 and -0.01: means 0.03 and 0; four deviations of 0.01, 2 degrees of freedom.
+    found = measure(BLOCKS)
+    assert found.head_difference == pytest.approx(0.03)
+    assert found.base_difference == pytest.approx(0.0, abs=1e-12)
+    # t(0.975, 2) = 4.3027; se = sqrt(4e-4 / 2 / 2) = 0.01.
+    assert found.half_width == pytest.approx(0.043027, rel=1e-4)
+
+
+def test_the_effect_of_head_does_not_enter():
+    shifted = [
+        logs("ABBA", "1122", [0.00, 0.40, 0.44, 0.01]),
+        logs("ABBA", "1122", [0.00, 0.40, 0.42, -0.01]),
+    ]
+    assert measure(shifted).head_difference == pytest.approx(0.03)
+
+
+def test_a_large_change_leaves_room_for_half_of_itself():
+    assert tolerance(0.10, MARGIN) == pytest.approx(0.05)
+    assert tolerance(-0.10, MARGIN) == pytest.approx(0.05)
+    assert tolerance(0.03, MARGIN) == MARGIN
+
+
+def test_builds_that_differ_beyond_the_tolerance_do_not_pass():
+    found = measure(BLOCKS)
+    assert not passes(found, 0.04, MARGIN)
+    assert passes(found, 0.10, MARGIN)
+
+
+def test_a_placebo_fails_for_good_only_beyond_its_bound():
+    assert not has_failed(measure(BLOCKS), 0.0, MARGIN)
+    clear = Placebo(base_difference=0.08, head_difference=0.0, half_width=0.01)
+    assert has_failed(clear, 0.10, MARGIN)
+    assert not has_failed(clear, 0.15, MARGIN)
+
+
+def test_blocks_without_two_builds_have_no_placebo():
+    same = [logs("ABBA", "1111", [0.0, 0.1, 0.1, 0.0])] * 2
+    assert not has_two_builds(series(LATENCY, same), second_builds(same))
+    assert placebo_of(series(LATENCY, same), second_builds(same)) is None
+    # Both second builds in one arm are no placebo either.
+    lopsided = [logs("ABBA", "1221", [0.0, 0.1, 0.1, 0.0])] * 2
+    assert placebo_of(series(LATENCY, lopsided), second_builds(lopsided)) is None
+
+
+def test_identical_values_have_a_placebo_of_zero():
+    same = [logs("ABBA", "1122", [0.0, 0.1, 0.1, 0.0])] * 2
+    found = measure(same)
+    assert (found.largest, found.half_width) == (0.0, 0.0)
