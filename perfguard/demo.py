@@ -33,7 +33,8 @@ class Scene:
 
 SCENES = (
     Scene(
-        tag="slow", about="a commit that adds one wait before every all-reduce: a real regression of the decode path"
+        tag="slow",
+        about="a commit that checks every all-reduce with two more collectives: a real regression of decoding",
     ),
     Scene(
         tag="docs-only", about="a commit that changes a text file: whatever its number does, the code did not change"
@@ -45,28 +46,27 @@ def demo_workload() -> Workload:
     return with_params(next(w for w in BUILT_IN if w.name == "moe-eagle3"), PARAMS)
 
 
-def write_repository(folder: Path) -> dict[str, str]:
-    """The demo's history in `folder`: tag -> full sha."""
+def write_repository(folder: Path) -> None:
+    """The demo's history in `folder`, with a tag on each commit that matters."""
     model = bundle_root() / "model"
     tree = {f"model/{path.name}": path.read_text(encoding="utf-8") for path in sorted(model.glob("*.py"))}
     trees = []
     for step in STEPS:
         tree = apply(step, tree)
         trees.append((step.message, step.tag, tree))
-    return write_history(folder, trees)
+    write_history(folder, trees)
 
 
 def play(folder: Path, store: Store, observer: experiment.Observer, seed: int | None) -> Iterator[dict[str, Any]]:
     """Measure each scene in a repository below `folder`; yields its comparison as soon as it stands."""
     repository_folder = folder / "repository"
-    commits = write_repository(repository_folder)
+    write_repository(repository_folder)
     repository = open_repository(repository_folder)
     for scene in SCENES:
-        commit = commits[scene.tag]
         observer.say("")
         observer.say(f"{scene.tag}: {scene.about}")
         observer.say(f"  perfguard compare {scene.tag}~1 {scene.tag} -w moe-eagle3 --set tp=2 --margin 16%")
-        wishes = (Wish(side="base", revision=f"{commit}~1"), Wish(side="head", revision=scene.tag))
+        wishes = (Wish(side="base", revision=f"{scene.tag}~1"), Wish(side="head", revision=scene.tag))
         request = Request(wishes=wishes, workload=demo_workload(), policy=POLICY, seed=seed)
         yield experiment.compare(plan_campaign(request, repository), repository, store, observer)
 

@@ -29,9 +29,14 @@ TAPS_NOTE = """# Where the draft taps the target
 The draft reads the residual stream where it enters three layers: near the bottom, in the middle, near the top.
 """
 COLLECTIVE_OLD = "            dist.all_reduce(x)\n"
-COLLECTIVE_NEW = (
-    "            dist.barrier()  # ranks drifted apart in a trace; keep them in step\n            dist.all_reduce(x)\n"
-)
+COLLECTIVE_NEW = """\
+            dist.all_reduce(x)
+            copies = [torch.empty_like(x) for _ in range(self.world_size)]
+            dist.all_gather(copies, x)
+            if not all(torch.equal(copy, x) for copy in copies):
+                raise RuntimeError("the ranks disagree on a sum")
+            dist.barrier()
+"""
 ROUTING_OLD = "best_BTK.softmax(-1)"
 ROUTING_NEW = "torch.ones_like(best_BTK) / top_k"
 
@@ -47,7 +52,7 @@ STEPS = (
     Step(message="Ignore caches", files={".gitignore": "__pycache__/\n"}),
     Step(message="Note how to run", files={"RUNNING.md": "Start one process a rank.\n"}),
     Step(
-        message="Keep ranks in step before they add up",
+        message="Check that the ranks agree after every sum",
         tag="slow",
         edits={"model/parallel.py": (COLLECTIVE_OLD, COLLECTIVE_NEW)},
     ),

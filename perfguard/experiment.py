@@ -4,8 +4,8 @@ Joins the edges (git, processes, machine, database) with the pure decisions. Hol
 """
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from perfguard.campaign import machine_now
-from perfguard.errors import Interrupted, NotComparableError, UsageError
+from perfguard.errors import Interrupted, NotComparableError, StoreError, UsageError
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
@@ -84,9 +84,8 @@ class Session:
     def judge(self) -> Judgement:
         return judge(self.campaign, self.plans, self.trials)
 
-    def run(self, launch: Callable[[int], Trial], pause_s: float = 0.0) -> Trial:
+    def run(self, launch: Callable[[int], Trial], pause_s: float = 0.0, attempt: int = 0) -> Trial:
         """One slot to its last attempt. Each trial is stored at once: whatever happens next, it is not lost."""
-        attempt = 0
         while True:
             started_s = time.monotonic()
             time.sleep(pause_s)
@@ -104,18 +103,31 @@ def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store,
     for folder in sweep_leftovers():
         observer.say(f"removed what an earlier run left in {folder}")
     plans, trials = store.blocks(campaign.id), store.trials(campaign.id)
-    try:
-        with waiting_for_machine(campaign, observer), open_workspace() as workspace:
-            launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
-            session = Session(
-                campaign=campaign, plans=plans, trials=trials, store=store, launcher=launcher, observer=observer
-            )
-            stopped = _measure_until_decided(session)
-    except KeyboardInterrupt:
-        store.set_status(campaign.id, "interrupted")
-        resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
-        raise Interrupted(f"interrupted; {len(trials)} trials are stored", resume_command) from None
+    resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
+    with (
+        marked_if_interrupted(campaign, trials, store, resume_command),
+        waiting_for_machine(campaign, observer),
+        open_workspace() as workspace,
+    ):
+        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
+        session = Session(
+            campaign=campaign, plans=plans, trials=trials, store=store, launcher=launcher, observer=observer
+        )
+        stopped = _measure_until_decided(session)
     return conclude(campaign, plans, trials, store, stopped=stopped)
+
+
+@contextmanager
+def marked_if_interrupted(campaign: Campaign, trials: Sequence[Trial], store: Store, next_step: str) -> Iterator[None]:
+    """Whatever ends measuring early leaves the campaign marked as interrupted, never as running."""
+    try:
+        yield
+    except BaseException as error:
+        with suppress(StoreError):  # it may be the very reason
+            store.set_status(campaign.id, "interrupted")
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted(f"interrupted; {len(trials)} trials are stored", next_step) from None
+        raise
 
 
 def waiting_for_machine(campaign: Campaign, observer: Observer) -> AbstractContextManager[None]:
@@ -168,20 +180,17 @@ def _prepare(session: Session, number: int) -> None:
 
 
 def _run_block(session: Session, plan: BlockPlan) -> None:
-    """The slots of a block that have not run yet; ends with the first trial that voids it."""
+    """The slots of a block that were not measured before an interruption; ends with the first trial that voids it."""
+    before = last_attempts(session.trials)
     for slot in range(4):
-        if _has_run(session, plan, slot):
+        earlier = before.get((plan.stage, plan.index, slot))
+        if earlier is not None and earlier.status == "ok":
             continue
         pause_s = plan.pauses[slot] * _longest_pause_s(session)
-        trial = session.run(partial(session.launcher.measure, plan, slot), pause_s)
+        attempt = 0 if earlier is None else earlier.attempt + 1
+        trial = session.run(partial(session.launcher.measure, plan, slot), pause_s, attempt)
         if trial.status != "ok":
             return
-
-
-def _has_run(session: Session, plan: BlockPlan, slot: int) -> bool:
-    """True for a slot that was measured before an interruption."""
-    trial = last_attempts(session.trials).get((plan.stage, plan.index, slot))
-    return trial is not None and trial.status == "ok"
 
 
 def _longest_pause_s(session: Session) -> float:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from perfguard.bundle import bundle_root
 from perfguard.campaign import arm_workload
+from perfguard.errors import BuildError
 from perfguard.judging import WARM_STAGE
 from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial
 from perfguard.stats.plan import order_of_modes
@@ -39,7 +40,10 @@ class Launcher:
             env = command_environment(os.environ, arm.env, build.caches, trial="setup", commit=arm.revision.commit)
             env["PERFGUARD_OWNER"] = self.workspace.owner  # what a setup leaves running is found by this mark
             log = build.logs / "setup.log"
-            run_setup(workload.setup, build.checkout, log=log, env=env, timeout_s=workload.ready_timeout_s)
+            try:
+                run_setup(workload.setup, build.checkout, log=log, env=env, timeout_s=workload.ready_timeout_s)
+            except BuildError as error:
+                raise _unbuildable(arm, workload.setup, error) from error
         self.builds[arm.side, number] = build
 
     def first_run(self, arm: Arm, number: int, attempt: int) -> Trial:
@@ -81,3 +85,10 @@ class Launcher:
         if workload.runner == "command":
             return run_command(request, probe=stage == WARM_STAGE)
         return run_ranks(request, bundle=bundle_root())
+
+
+def _unbuildable(arm: Arm, setup: str, error: BuildError) -> BuildError:
+    """Names the side. The log is removed with its checkout, so the next step makes a new one."""
+    revision = arm.revision
+    again = f"git worktree add /tmp/{revision.commit[:12]} {revision.commit[:12]} && cd /tmp/{revision.commit[:12]}"
+    return BuildError(f"{arm.side} {revision.name} ({revision.commit[:12]}): {error}", f"{again} && {setup}")

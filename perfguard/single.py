@@ -9,8 +9,8 @@ from typing import Any
 from perfguard.campaign import Request, plan_campaign
 from perfguard.claims import Claim, judge_claim
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
-from perfguard.errors import EXIT_CODES, EXIT_INVALID, EXIT_OK, Interrupted
-from perfguard.experiment import Observer, Session, waiting_for_machine
+from perfguard.errors import EXIT_CODES, EXIT_INVALID, EXIT_OK
+from perfguard.experiment import Observer, Session, marked_if_interrupted, waiting_for_machine
 from perfguard.launching import Launcher
 from perfguard.records import BlockPlan, Campaign, Metric, Trial
 from perfguard.store import Store
@@ -74,22 +74,20 @@ def _measure(
         observer.say(f"removed what an earlier run left in {folder}")
     trials: list[Trial] = []
     (arm,) = campaign.arms
-    try:
-        with waiting_for_machine(campaign, observer), open_workspace() as workspace:
-            launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
-            session = Session(
-                campaign=campaign, plans=[], trials=trials, store=store, launcher=launcher, observer=observer
-            )
-            launcher.make_build(arm, 1)
-            session.run(partial(launcher.first_run, arm, 1))
-            for number in range(num_trials):
-                if question is not None and _claim(campaign, trials, question).is_reproduced:
-                    break
-                plan, slot = _plain_block(number // SLOTS), number % SLOTS
-                session.run(partial(launcher.measure, plan, slot))
-    except KeyboardInterrupt:
-        store.set_status(campaign.id, "interrupted")
-        raise Interrupted(f"interrupted; {len(trials)} trials are stored", f"perfguard show {campaign.id}") from None
+    with (
+        marked_if_interrupted(campaign, trials, store, f"perfguard show {campaign.id} --db {store.path}"),
+        waiting_for_machine(campaign, observer),
+        open_workspace() as workspace,
+    ):
+        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
+        session = Session(campaign=campaign, plans=[], trials=trials, store=store, launcher=launcher, observer=observer)
+        launcher.make_build(arm, 1)
+        session.run(partial(launcher.first_run, arm, 1))
+        for number in range(num_trials):
+            if question is not None and _claim(campaign, trials, question).is_reproduced:
+                break
+            plan, slot = _plain_block(number // SLOTS), number % SLOTS
+            session.run(partial(launcher.measure, plan, slot))
     return trials
 
 

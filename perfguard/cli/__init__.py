@@ -1,6 +1,7 @@
 """The command line: parse, one call, print, exit code. Nothing heavy is imported before a command runs."""
 
 import sys
+from typing import Any
 
 import typer
 
@@ -9,22 +10,24 @@ from perfguard.cli import demo as demo
 from perfguard.cli import measure as measure
 from perfguard.cli import stored as stored
 from perfguard.cli.app import app
-from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PerfguardError
+from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, PerfguardError
+
+# Named through typer: depending on its version the class is click's or that of a copy of click inside typer.
+CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; every error a user can cause ends as text, not as a trace."""
-    import click
-
     try:
         return int(app(args=arguments, standalone_mode=False) or 0)
     except PerfguardError as error:
         _show(str(error), error.next_step)
         return error.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except CommandLineError as error:
+        told: Any = error
+        _show(told.format_message(), f"{told.ctx.command_path if told.ctx else 'perfguard'} --help")
+        return EXIT_USAGE
+    except (KeyboardInterrupt, typer.Abort):
         _show("interrupted", "")
         return EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -61,6 +61,7 @@ def compare(
     Example: perfguard compare HEAD~1 HEAD --metric seconds --better lower -- python bench.py
     """
     asked = {k: v for k, v in locals().items() if k not in ("resume", "plan_only")}
+    o.check_json(json_file)
     if resume:
         _resume(resume, asked)
     _check_sides(base, head)
@@ -95,6 +96,12 @@ def _resume(campaign_id: str, asked: dict[str, Any]) -> None:
     from perfguard import experiment
     from perfguard.subject.repository import open_repository
 
+    changed = [name for name, value in asked.items() if value and name not in ("repo", "db", "json_file", "quiet")]
+    if changed:
+        raise UsageError(
+            f"--resume goes on with what was asked for then; {', '.join(changed)} cannot be given again",
+            f"perfguard compare --resume {campaign_id}",
+        )
     db = o.database(asked["db"], asked["repo"])
     if not db.exists():
         raise UsageError(f"no results database at {db}", "perfguard compare --resume ID --db FILE")
@@ -168,6 +175,7 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
     from perfguard.report.single import render_single
     from perfguard.report.terminal import open_console
 
+    o.check_json(asked["json_file"])
     repository, config = open_project(asked["repo"])
     request = _request(asked, config, ("revision",), kind=kind)
     with _opened(asked, repository.root) as (store, observer):

@@ -1,5 +1,6 @@
 """Options that several commands share, and the two questions every command asks: which database, which output?"""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,13 @@ def existing_database(db: str) -> Path:
     if not path.exists():
         raise UsageError(f"no results database at {path}", "perfguard compare HEAD~1 HEAD -- python bench.py")
     return path
+
+
+def check_json(target: str) -> None:
+    """Raises UsageError for a file that cannot be written: known before hours of measuring, not after them."""
+    folder = Path(target).absolute().parent
+    if target not in ("", "-") and not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise UsageError(f"{target} cannot be written: {folder} is not a folder that can be written", "--json -")
 
 
 def write_json(result: Any, target: str) -> None:

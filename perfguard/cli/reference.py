@@ -3,7 +3,6 @@
 import sys
 from typing import Any
 
-import click
 import typer
 
 from perfguard.cli.app import app
@@ -20,9 +19,11 @@ Exit codes: 0 no regression · 1 REGRESSION · 2 wrong usage or configuration ·
 def reference() -> str:
     """The help text of every command, in alphabetical order."""
     group: Any = typer.main.get_command(app)
+    width: dict[str, Any] = {"max_content_width": 100, "terminal_width": 100}
+    above = typer.Context(group, info_name="perfguard", **{**group.context_settings, **width})
     parts = [HEADER]
     for name, command in sorted(group.commands.items()):
-        context = click.Context(command, info_name=f"perfguard {name}", max_content_width=100, terminal_width=100)
+        context = typer.Context(command, parent=above, info_name=name, **width)
         parts.append(f"## {name}\n\n```\n{command.get_help(context).rstrip()}\n```\n")
     return "\n".join(parts)
 

@@ -100,7 +100,7 @@ def replay(
 
 @app.command()
 def report(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: the latest.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: the latest comparison.")] = None,
     format: Annotated[str, typer.Option("--format", "-f", help="md or json.")] = "md",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File. Default: stdout.")] = None,
     db: o.Db = "",
@@ -112,7 +112,10 @@ def report(
     if format not in FORMATS:
         raise UsageError(f"-f {format!r} is none of {', '.join(FORMATS)}", "perfguard report -f md")
     with _reading(db) as store:
-        text = "\n".join(_report(store, wanted, format) for wanted in ids or ["latest"])
+        wanted_ids = ids or [row.id for row in store.campaigns(1, kind="compare")]
+        if not wanted_ids:
+            raise UsageError("no comparison is stored yet", "perfguard compare HEAD~1 HEAD -- python bench.py")
+        text = "\n".join(_report(store, wanted, format) for wanted in wanted_ids)
     if output is None:
         typer.echo(text)
         return

@@ -65,7 +65,12 @@ def tolerance(effect: float, margin: float) -> float:
 
 
 def passes(placebo: Placebo, effect: float, margin: float) -> bool:
-    """No arm's builds are seen to differ by more than the tolerance."""
+    """No arm's builds are seen to differ by more than the tolerance.
+
+    The estimate decides and the bound is reported. To demand the bound within the tolerance would keep most true
+    changes unreported wherever noise is not far below the margin (simulated at a launch sd of the margin: a change of
+    2.5 margins reported in 35 % of cases instead of 99 %) and only halve the reports that build luck causes.
+    """
     return placebo.largest <= tolerance(effect, margin)
 
 

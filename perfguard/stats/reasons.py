@@ -42,6 +42,15 @@ def odds(series: Series, direction: int, p: float) -> Reason:
     return Reason(code="ODDS", text=text)
 
 
+def confirmed(fresh: Series, direction: int, p: float) -> Reason:
+    """The odds of the fresh blocks alone; they multiply with those of the suspicion."""
+    return Reason(code="CONFIRMED", text=f"fresh blocks agree: {odds(fresh, direction, p).text}")
+
+
+def exact_equal(num_launches: int) -> Reason:
+    return Reason(code="EXACT_EQUAL", text=f"the same in all {num_launches} launches")
+
+
 def slow_rate(num_clean: int) -> Reason:
     rate = 100 * slow_rate_not_excluded(num_clean)
     text = f"{num_clean} head launches showed no slow mode: rates of slow launches up to {rate:.0f} % are not excluded"

@@ -6,8 +6,8 @@ from statistics import median
 
 from perfguard.records import BlockValues, Metric, MetricResult, Outcome, Reason
 from perfguard.stats import reasons
-from perfguard.stats.design import Rules
-from perfguard.stats.effects import Series, as_ratio, estimate, first, series, weighted_estimate
+from perfguard.stats.design import MIN_CONFIRM_BLOCKS, Rules
+from perfguard.stats.effects import Series, as_ratio, series, weighted_estimate
 from perfguard.stats.equivalence import t_quantile
 from perfguard.stats.lottery import find_lottery, is_open
 from perfguard.stats.order_test import order_p
@@ -50,7 +50,7 @@ def result_of(
     rules: Rules, state: MetricState, blocks: Sequence[BlockValues], confirm_blocks: Sequence[BlockValues], seed: int
 ) -> MetricResult:
     """The result on the blocks that count for it: fresh ones alone as soon as two of them exist."""
-    is_confirming = state.two is not None and state.two.at >= 2
+    is_confirming = state.two is not None and state.two.at >= MIN_CONFIRM_BLOCKS
     used = confirm_blocks[: state.two.at] if state.two is not None and is_confirming else blocks[: state.one.at]
     is_ended = not state.is_open_in_stage_one and not state.is_open_in_stage_two
     ended_at = state.one.at if state.two is None else len(blocks) + state.two.at
@@ -112,17 +112,21 @@ def _reasons(
     rules: Rules, state: MetricState, over: Series, confirm_blocks: Sequence[BlockValues], seed: int
 ) -> tuple[Reason, ...]:
     if state.one.kind == "suspect":
-        return (*_suspect_reasons(rules, state, over, seed), *_confirm_reasons(rules, state, over, confirm_blocks))
+        suspicion = _suspect_reasons(rules, state, over, seed)
+        return (*suspicion, *_confirm_reasons(rules, state, over, confirm_blocks, seed))
+    if state.metric.exact and state.one.kind == "equivalent" and not over.squares.any():
+        return (reasons.exact_equal(over.logs.size),)
     ends = {"futile": reasons.futile(rules), "exhausted": reasons.exhausted(state.one.at)}
     end = (ends[state.one.kind],) if state.one.kind in ends else ()
-    return (*end, *_launch_reasons(rules, state, over))
+    return (*end, *_launch_reasons(rules, over, is_equivalent=state.one.kind == "equivalent"))
 
 
-def _launch_reasons(rules: Rules, state: MetricState, over: Series) -> tuple[Reason, ...]:
+def _launch_reasons(rules: Rules, over: Series, *, is_equivalent: bool) -> tuple[Reason, ...]:
+    """Modes among launches, or the rate of slow ones that so many clean launches leave possible."""
     found = find_lottery(over, rules.margin)
     if found is not None:
         return (reasons.lottery(found), reasons.lottery_open()) if is_open(found) else (reasons.lottery(found),)
-    return (reasons.slow_rate(2 * state.one.at),) if state.one.kind == "equivalent" else ()
+    return (reasons.slow_rate(2 * len(over.effects)),) if is_equivalent else ()
 
 
 def _suspect_reasons(rules: Rules, state: MetricState, over: Series, seed: int) -> tuple[Reason, ...]:
@@ -134,12 +138,12 @@ def _suspect_reasons(rules: Rules, state: MetricState, over: Series, seed: int) 
 
 
 def _confirm_reasons(
-    rules: Rules, state: MetricState, over: Series, confirm_blocks: Sequence[BlockValues]
+    rules: Rules, state: MetricState, over: Series, confirm_blocks: Sequence[BlockValues], seed: int
 ) -> tuple[Reason, ...]:
     if state.two is None:
         return (reasons.confirmation_off(),)
-    suspected, num_blocks = estimate(over), state.two.at
-    if num_blocks < 2:
+    suspected, num_blocks, direction = weighted_estimate(over), state.two.at, state.one.direction
+    if num_blocks < MIN_CONFIRM_BLOCKS:
         return (reasons.not_confirmed(suspected, None, 0),)
     fresh = series(state.metric, confirm_blocks[:num_blocks])
     found = weighted_estimate(fresh)
@@ -148,5 +152,7 @@ def _confirm_reasons(
         return (reasons.placebo_failed(placebo, found.effect, rules.margin),)
     builds = reasons.builds_unknown() if placebo is None else reasons.placebo_passed(placebo)
     if state.two.kind == "confirmed":
-        return (builds,)
-    return (reasons.not_confirmed(weighted_estimate(first(over, state.one.at)), found, num_blocks), builds)
+        p = order_p(fresh, direction=direction, credit=rules.floor, seed=seed)
+        return (reasons.confirmed(fresh, direction, p), builds)
+    launches = _launch_reasons(rules, fresh, is_equivalent=state.two.kind == "refuted")
+    return (reasons.not_confirmed(suspected, found, num_blocks), builds, *launches)

@@ -51,11 +51,14 @@ def _end_at(rules: Rules, series: Series, q: int, seed: int) -> StageEnd | None:
 
 
 def may_be_equivalent(rules: Rules, series: Series, found: Estimate) -> bool:
-    """Both bounds within the margin, enough launches for the slow rate asked for, and no lottery open."""
+    """Both bounds within the margin, no lottery open, and the clean launches that a slow rate asked for needs."""
     if abs(found.effect) > rules.margin or not is_equivalent(series, rules.margin, rules.tost_alpha):
         return False
-    has_launches = 2 * len(series.effects) >= launches_to_exclude(rules.slow_rate)
-    return has_launches and not is_open(find_lottery(series, rules.margin))
+    lottery = find_lottery(series, rules.margin)
+    if rules.slow_rate == 0:
+        return not is_open(lottery)
+    is_clean = lottery is None or lottery.num_slow_head == 0
+    return is_clean and 2 * len(series.effects) >= launches_to_exclude(rules.slow_rate)
 
 
 def is_beyond_luck(rules: Rules, series: Series, found: Estimate, direction: int, alpha: float, seed: int) -> bool:

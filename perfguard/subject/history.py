@@ -14,14 +14,13 @@ IDENTITY = (
 Commit = tuple[str, str, Mapping[str, str]]
 
 
-def write_history(folder: Path, commits: Sequence[Commit]) -> dict[str, str]:
-    """One commit each of (message, tag or "", whole tree {path: text}) on branch main: tag -> full sha.
+def write_history(folder: Path, commits: Sequence[Commit]) -> None:
+    """One commit each of (message, tag or "", whole tree {path: text}), on branch main.
 
     `folder` must not exist or be empty. Files are only ever added or changed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     git_output(folder, "init", "--quiet", "--initial-branch=main")
-    tagged = {}
     for message, tag, tree in commits:
         for path, text in tree.items():
             file = folder / path
@@ -31,5 +30,3 @@ def write_history(folder: Path, commits: Sequence[Commit]) -> dict[str, str]:
         git_output(folder, "commit", "--quiet", "--allow-empty", "-m", message, config=IDENTITY)
         if tag:
             git_output(folder, "tag", tag, config=IDENTITY)
-            tagged[tag] = git_output(folder, "rev-parse", "HEAD").text
-    return tagged
