@@ -50,6 +50,7 @@ def judge(campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial
         trials,
         num_void=len(survey.void),
         seed=campaign.seed,
+        slow_rate=policy.slow_rate,
         invalid=tuple(dict.fromkeys(invalid)),
     )
     stage = {"measure": 1, "confirm": 2}.get(decision.state)

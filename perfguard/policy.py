@@ -14,14 +14,16 @@ class Policy:
     alpha: float = 0.001
     # Slowdown credited to the accused side in the order test, as a share of the margin.
     floor_share: float = 0.25
-    # Each look of the equivalence test; 0.0125 a look is about 5 % over all looks at a true change of exactly
-    # the margin. A wrong EQUIVALENT is merely costly.
+    # Each look of the equivalence test; 0.0125 a look is 6 to 8 % over all looks at a true change of exactly the
+    # margin (docs/calibration.md). A wrong EQUIVALENT is merely costly.
     tost_alpha: float = 0.0125
     # Blocks of four trials. Ten blocks are what a person waits for; `--max-blocks` changes it.
     max_blocks: int = 10
     max_confirm_blocks: int = 10
-    # No equivalence from fewer: two blocks are six degrees of freedom short of nothing.
+    # A spread needs two blocks; no equivalence from fewer.
     min_blocks: int = 2
+    # EQUIVALENT only after enough clean launches to exclude slow launches of head at this rate; 0 asks for nothing.
+    slow_rate: float = 0.0
     # Stop when the chance of any verdict at the end falls below this.
     futility: float = 0.05
     # Stage two runs unless a person says otherwise; without it a change ends as SUSPECT.

@@ -16,7 +16,7 @@ ASSUMED_NOISE = 0.01
 def price_lines_of(campaign: Campaign, store: Store) -> tuple[str, ...]:
     """The price list of a planned campaign as lines for people; the first says where its numbers come from."""
     history = store.trial_costs(campaign.workload.name, campaign.machine)
-    primaries = [m for m in campaign.workload.metrics if m.primary and not m.exact]
+    primaries = [m for m in campaign.workload.metrics if m.primary]
     noise = _noise(history, [m.name for m in primaries])
     if history:
         cost = LaunchCost(load_s=median(h.load_s for h in history), measured_s=median(h.measured_s for h in history))
@@ -24,11 +24,13 @@ def price_lines_of(campaign: Campaign, store: Store) -> tuple[str, ...]:
     else:
         cost, basis = ASSUMED, "assumed, nothing is stored yet: 5 s to load, 5 s measured"
     spread = f"launch noise {100 * (noise or ASSUMED_NOISE):.2g} %{'' if noise else ' (assumed)'}"
-    listed = price_list(Policy(**campaign.policy), max(1, len(primaries)), cost, sd=noise or ASSUMED_NOISE)
+    policy = Policy(**campaign.policy)
+    sd = noise or ASSUMED_NOISE
+    listed = price_list(policy, max(1, len(primaries)), cost, sd=sd, slow_rate=policy.slow_rate)
     return (f"prices {basis}; {spread}", *price_lines(listed))
 
 
 def _noise(history: Sequence[TrialCosts], names: Sequence[str]) -> float | None:
     """The noisiest primary metric decides when a comparison ends."""
-    found = [h.noise[name] for h in history for name in names if name in h.noise]
-    return median(found) if found else None
+    noisiest = [max((h.noise[name] for name in names if name in h.noise), default=0.0) for h in history]
+    return median(noisiest) if any(noisiest) else None

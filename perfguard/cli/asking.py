@@ -105,7 +105,14 @@ def _with_limits(options: WorkloadOptions, workload: Workload) -> Workload:
 
 
 def policy_of(
-    config: Config, *, margin: str, alpha: float | None, max_blocks: int | None, budget: str, no_confirm: bool
+    config: Config,
+    *,
+    margin: str = "",
+    alpha: float | None = None,
+    max_blocks: int | None = None,
+    budget: str = "",
+    slow_rate: str = "",
+    no_confirm: bool = False,
 ) -> Policy:
     """The policy of perfguard.toml with what the command line changes."""
     changes: dict[str, float | int | bool] = {}
@@ -117,6 +124,8 @@ def policy_of(
         changes |= {"max_blocks": max_blocks, "max_confirm_blocks": max(2, max_blocks)}
     if budget:
         changes["budget_s"] = parse_duration_s(budget, "--budget")
+    if slow_rate:
+        changes["slow_rate"] = parse_ratio(slow_rate, "--slow-rate")
     if no_confirm:
         changes["is_confirmed"] = False
     return with_policy(config.policy, changes, "command line")

@@ -10,7 +10,7 @@ from perfguard.cli import options as o
 from perfguard.cli.app import app
 from perfguard.cli.asking import WorkloadOptions, claimed_metric, open_project, policy_of, workload_of
 from perfguard.config import parse_pairs, parse_params
-from perfguard.errors import UsageError
+from perfguard.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,7 @@ def compare(
     alpha: o.Alpha = None,
     max_blocks: o.MaxBlocks = None,
     budget: o.Budget = "",
+    slow_rate: Annotated[str, typer.Option(help="EQUIVALENT must exclude slow launches at this rate: 10%.")] = "",
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Stop at SUSPECT, without fresh builds.")] = False,
     seed: o.Seed = None,
     timeout: o.Timeout = "",
@@ -184,10 +185,11 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
             result = single.recheck(request, metric, repository, store, observer)
         else:
             result = single.run(request, asked["trials"], repository, store, observer)
-    if asked["json_file"]:
-        o.write_json(result, asked["json_file"])
-    if asked["json_file"] != "-":
-        render_single(result, open_console())
+    with o.verdict_output():
+        if asked["json_file"]:
+            o.write_json(result, asked["json_file"])
+        if asked["json_file"] != "-":
+            render_single(result, open_console())
     raise typer.Exit(result["exit_code"])
 
 
@@ -206,6 +208,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
             alpha=asked.get("alpha"),
             max_blocks=asked.get("max_blocks"),
             budget=asked.get("budget", ""),
+            slow_rate=asked.get("slow_rate", ""),
             no_confirm=asked.get("no_confirm", False),
         ),
         kind=kind,  # type: ignore[arg-type]  # one of this module's own three words
@@ -248,11 +251,14 @@ def _opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observe
     from perfguard.report.terminal import open_console
     from perfguard.store import open_store
 
-    with (
-        open_store(o.database(asked["db"], root)) as store,
-        progress(open_console(sys.stderr), is_quiet=asked["quiet"]) as observer,
-    ):
-        yield store, observer
+    try:
+        with (
+            open_store(o.database(asked["db"], root)) as store,
+            progress(open_console(sys.stderr), is_quiet=asked["quiet"]) as observer,
+        ):
+            yield store, observer
+    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+        raise Interrupted("nobody reads the progress any more (2>&1 | head)", "perfguard runs") from None
 
 
 def _print_prices(campaign: Any, lines: tuple[str, ...], json_file: str) -> None:
@@ -267,9 +273,10 @@ def _print_prices(campaign: Any, lines: tuple[str, ...], json_file: str) -> None
 def _finish(comparison: dict[str, Any], store: "Store", json_file: str) -> None:
     from perfguard.report.terminal import open_console, render_comparison
 
-    if json_file:
-        o.write_json(comparison, json_file)
-    if json_file != "-":
-        trials = store.trials(comparison["id"], with_record=False)
-        render_comparison(comparison, trials, open_console())
+    with o.verdict_output():
+        if json_file:
+            o.write_json(comparison, json_file)
+        if json_file != "-":
+            trials = store.trials(comparison["id"], with_record=False)
+            render_comparison(comparison, trials, open_console())
     raise typer.Exit(comparison["exit_code"])

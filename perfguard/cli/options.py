@@ -1,6 +1,9 @@
 """Options that several commands share, and the two questions every command asks: which database, which output?"""
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +55,21 @@ def existing_database(db: str) -> Path:
     if not path.exists():
         raise UsageError(f"no results database at {path}", "perfguard compare HEAD~1 HEAD -- python bench.py")
     return path
+
+
+@contextmanager
+def verdict_output() -> Iterator[None]:
+    """Around what is written before an exit code that says something: it holds, also if the reader (`| head`) left."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+        mute_stdout()
+
+
+def mute_stdout() -> None:
+    """Nobody reads it any more; what Python still holds back must not fail at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def check_json(target: str) -> None:

@@ -75,7 +75,7 @@ def _trial_json(trial: Any) -> dict[str, Any]:
 
 @app.command()
 def replay(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: every stored comparison.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: every comparison with a verdict.")] = None,
     db: o.Db = "",
     json_file: o.Json = "",
 ) -> None:
@@ -86,7 +86,7 @@ def replay(
     from perfguard.replay import replay_one
 
     with _reading(db) as store:
-        wanted = ids or [row.id for row in store.campaigns(1_000_000, kind="compare")]
+        wanted = ids or [row.id for row in store.campaigns(1_000_000, kind="compare") if row.outcome]
         results = [replay_one(store, wanted_id) for wanted_id in wanted]
     if json_file:
         o.write_json({"schema": "perfguard/replay@1", "replays": results}, json_file)
@@ -192,10 +192,11 @@ def judge(
     from perfguard.judge_file import judge_file
     from perfguard.report.terminal import open_console, render_comparison
 
-    policy = policy_of(Config(), margin=margin, alpha=alpha, max_blocks=None, budget="", no_confirm=False)
+    policy = policy_of(Config(), margin=margin, alpha=alpha)
     comparison, trials = judge_file(file, policy, better_of(better))
-    if json_file:
-        o.write_json(comparison, json_file)
-    if json_file != "-":
-        render_comparison(comparison, trials, open_console())
+    with o.verdict_output():
+        if json_file:
+            o.write_json(comparison, json_file)
+        if json_file != "-":
+            render_comparison(comparison, trials, open_console())
     raise typer.Exit(comparison["exit_code"])

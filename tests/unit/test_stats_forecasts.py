@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import scipy.stats
 
 from perfguard.policy import Policy
 from perfguard.records import Outcome
@@ -29,6 +30,17 @@ def test_a_quiet_machine_will_reach_a_verdict_and_a_wild_one_will_not():
     assert chance_of_verdict(RULES, estimate(0.0, 0.005, 4), 4) > 0.99
     assert chance_of_verdict(RULES, estimate(0.05, 0.005, 4), 4) > 0.99
     assert chance_of_verdict(RULES, estimate(0.0, 0.10, 4), 4) < 0.05
+
+
+def test_the_chance_of_a_verdict_is_that_of_the_final_estimate():
+    # After 4 of 10 blocks: final se 0.005 sqrt(0.4) = 0.00316, spread of the final estimate 0.005 sqrt(0.6) = 0.00387.
+    found = Estimate(effect=0.01, se=0.005, sd=0.01, df=11)
+    inside = RULES.margin - scipy.stats.t.isf(0.0125, 29) * 0.0031623
+    last = RULES.design.looks[max(RULES.design.looks)]
+    beyond = max(RULES.margin, RULES.floor + scipy.stats.norm.isf(last) * 0.0031623)
+    final = scipy.stats.norm(0.01, 0.0038730)
+    expected = final.cdf(inside) - final.cdf(-inside) + final.cdf(-beyond) + final.sf(beyond)
+    assert chance_of_verdict(RULES, found, 4) == pytest.approx(expected, rel=1e-4)
 
 
 def test_confirmation_is_hopeless_in_the_other_direction():

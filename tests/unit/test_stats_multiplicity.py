@@ -76,6 +76,14 @@ def test_a_secondary_metric_is_suspected_at_most_and_only_when_all_is_done():
     assert decisions[-1].outcome is Outcome.EQUIVALENT
 
 
+def test_a_noisy_secondary_metric_is_not_suspected():
+    draws = {"latency": noisy(0.001), "memory": noisy(0.2)}
+    finals = [run(draws, metrics=[LATENCY, MEMORY], seed=seed)[1][-1].metrics[1] for seed in range(40)]
+    assert all(abs(result.slowdown - 1) > 0.0001 for result in finals)
+    # 2 of 36 orders by luck: 2 of 40, with a standard deviation of 1.5.
+    assert sum(result.outcome is Outcome.SUSPECT for result in finals) <= 8
+
+
 def test_a_secondary_metric_within_the_margin_is_equivalent():
     _, decisions = run({"latency": noisy(0.001), "memory": noisy(0.001, 1.01)}, metrics=[LATENCY, MEMORY])
     assert decisions[-1].metrics[1].outcome is Outcome.EQUIVALENT

@@ -70,6 +70,22 @@ def test_the_credit_is_given_to_the_accused_side():
     assert order_p(series, direction=1, credit=0.5, seed=0) == 1.0
 
 
+def test_the_test_holds_for_unchanged_code_too_though_the_credit_shifts_weights():
+    # Crediting 1 makes the first block count more and would give 48 of 216; without credit it is 58 of 216.
+    values, orders = [[0, 6, 9, 0], [5, 6, 6, 4], [0, 1, 1, 0]], ["ABBA", "BAAB", "ABBA"]
+    assert by_listing(values, orders, 1.0) == pytest.approx(48 / 216)
+    assert by_listing(values, orders) == pytest.approx(58 / 216)
+    assert order_p(over(values, orders), direction=1, credit=1.0, seed=0) == pytest.approx(58 / 216)
+
+
+def test_a_block_hit_by_a_jump_does_not_outvote_quiet_ones():
+    # Three quiet blocks accuse head, a jump of 100 in the fourth acquits it: unweighted that would be half of all.
+    values = [[0.0, 1.0, 1.1, 0.1]] * 3 + [[100.0, 0.0, 0.0, 0.1]]
+    series = over(values, ["ABBA"] * 4)
+    assert order_p(series, direction=1, credit=0.0, seed=0) == pytest.approx(by_listing(values, ["ABBA"] * 4))
+    assert order_p(series, direction=1, credit=0.0, seed=0) < 0.02
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_enumeration_agrees_with_listing_every_order(data):

@@ -1,0 +1,72 @@
+"""Simulated comparisons through the real decision code (`perfguard.stats.sequential.follow`), thousands a minute.
+
+Leaves out only what `decide` adds for people (intervals, texts); a test holds both to the same outcomes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.verdicts.scenarios import Batch, Flags, Floats, Noise
+from perfguard.records import Metric, Outcome
+from perfguard.stats.design import Rules
+from perfguard.stats.effects import series_of_logs
+from perfguard.stats.plan import HEAD_SLOTS
+from perfguard.stats.results import outcome_of
+from perfguard.stats.sequential import follow
+
+METRIC = Metric(name="seconds", unit="s", better="lower")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    """How one simulated comparison ended, after how many trials."""
+
+    outcome: Outcome
+    trials: int
+
+
+def draw_batch(num: int, rules: Rules, sd: float, rng: np.random.Generator) -> Batch:
+    """Random orders and builds of `num` comparisons, as `plan_block` draws them."""
+    num_blocks = rules.max_blocks + rules.max_confirm_blocks
+    heads = np.array([[slot in pair for slot in range(4)] for pair in HEAD_SLOTS])
+    is_head = heads[rng.integers(0, 6, (num, num_blocks))]
+    is_second = _second_builds(is_head, rng)
+    is_second[:, : rules.max_blocks] = False
+    return Batch(is_head=is_head, is_second=is_second, num_ones=rules.max_blocks, sd=sd)
+
+
+def _second_builds(is_head: Flags, rng: np.random.Generator) -> Flags:
+    """In each arm of each block one of the two slots, by coin, runs build 2."""
+    score = rng.random(is_head.shape)
+    is_second = np.zeros(is_head.shape, dtype=bool)
+    for is_arm in (is_head, ~is_head):
+        np.put_along_axis(is_second, np.where(is_arm, score, np.inf).argmin(axis=2)[..., None], True, axis=2)
+    return is_second
+
+
+def simulate(rules: Rules, noise: Noise, *, effect: float, sd: float, num: int, seed: int) -> list[Simulated]:
+    """`num` comparisons of one metric in which head is slower by `effect` (0.03 is three percent; below 0 faster)."""
+    rng = np.random.default_rng(seed)
+    batch = draw_batch(num, rules, sd, rng)
+    logs = noise(batch, rng) + np.log1p(effect) * batch.is_head
+    return [compare(rules, logs[n], batch.is_head[n], batch.is_second[n]) for n in range(num)]
+
+
+def compare(rules: Rules, logs: Floats, is_head: Flags, is_second: Flags) -> Simulated:
+    """One comparison on given log slowdowns (Q, 4); the first `max_blocks` blocks are stage one's."""
+    num_ones = rules.max_blocks
+    ones = series_of_logs(logs[:num_ones], is_head[:num_ones])
+    twos = series_of_logs(logs[num_ones:], is_head[num_ones:])
+    state = follow(rules, METRIC, ones, twos, is_second[num_ones:], seed=0)
+    blocks = state.one.at + (state.two.at if state.two else 0)
+    return Simulated(outcome=outcome_of(state), trials=4 * blocks)
+
+
+def share(results: Sequence[Simulated], *outcomes: Outcome) -> float:
+    return sum(result.outcome in outcomes for result in results) / len(results)
+
+
+def mean_trials(results: Sequence[Simulated]) -> float:
+    return sum(result.trials for result in results) / len(results)
