@@ -1,6 +1,5 @@
 """The command line: parse, one call, print, exit code. Nothing heavy is imported before a command runs."""
 
-import contextlib
 import sys
 from typing import Any
 
@@ -11,7 +10,7 @@ from perfguard.cli import demo as demo
 from perfguard.cli import measure as measure
 from perfguard.cli import stored as stored
 from perfguard.cli.app import app
-from perfguard.cli.options import mute_stdout
+from perfguard.cli.options import mute
 from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, PerfguardError
 
 # Named through typer: depending on its version the class is click's or that of a copy of click inside typer.
@@ -34,7 +33,7 @@ def run(arguments: list[str]) -> int:
         return EXIT_INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader of our output went away (`| head`), which typer and rich turn into exit code 1: our REGRESSION.
-        mute_stdout()
+        mute()
         return 0
     except Exception as error:
         import traceback
@@ -47,10 +46,12 @@ def run(arguments: list[str]) -> int:
 
 
 def _show(message: str, next_step: str) -> None:
-    with contextlib.suppress(BrokenPipeError):
+    try:
         typer.echo(f"error: {message}", err=True)
         if next_step:
             typer.echo(f" next: {next_step}", err=True)
+    except BrokenPipeError:
+        mute()
 
 
 def main() -> None:

@@ -64,12 +64,14 @@ def verdict_output() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # rich turns the one into the other
-        mute_stdout()
+        mute()
 
 
-def mute_stdout() -> None:
-    """Nobody reads it any more; what Python still holds back must not fail at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def mute() -> None:
+    """Nobody reads our output any more: what Python still holds of it must not fail when the program ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (sys.stdout.fileno(), sys.stderr.fileno()):
+        os.dup2(nowhere, descriptor)
 
 
 def check_json(target: str) -> None:

@@ -55,8 +55,8 @@ TRIAL_COLUMNS = ("block", "slot", "side", "build", "attempt", "status", "wall", 
 
 
 def _trial_cells(trial: Trial, metrics: Sequence[Metric]) -> tuple[str, ...]:
-    unit_of = {metric.name: metric.unit for metric in metrics}
-    values = [f"{name} {units.value(amount, unit_of.get(name, ''))}" for name, amount in trial.values.items()]
+    shown = [metric for metric in metrics if metric.primary and metric.name in trial.values]
+    values = [f"{metric.name} {units.value(trial.values[metric.name], metric.unit)}" for metric in shown]
     reasons = [f"{reason.code}: {reason.text}" for reason in trial.reasons]
     block = f"{trial.stage}.{trial.block}" if trial.stage > 0 else "first run"
     return (
