@@ -11,9 +11,9 @@ from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import BlockValues, Decision, Metric, MetricResult, Outcome, Reason
 from perfguard.stats.design import Rules, rules_of
-from perfguard.stats.effects import Flags, Series, series
+from perfguard.stats.effects import Numbers, Series, series
 from perfguard.stats.exact import metric_equality
-from perfguard.stats.placebo import second_builds
+from perfguard.stats.placebo import build_numbers
 from perfguard.stats.results import MetricState, blocks_needed_by, outcome_of, result_of
 from perfguard.stats.secondary import secondary_results
 from perfguard.stats.stage_one import StageEnd, end_of_stage_one
@@ -65,15 +65,15 @@ def _state(
 ) -> MetricState:
     if metric.exact and ones and metric_equality(metric, [*ones, *twos]) == "equal":
         return MetricState(metric=metric, one=StageEnd(kind="equivalent", at=len(ones)), two=None)
-    return follow(rules, metric, series(metric, ones), series(metric, twos), second_builds(twos), seed)
+    return follow(rules, metric, series(metric, ones), series(metric, twos), build_numbers(twos), seed)
 
 
-def follow(rules: Rules, metric: Metric, ones: Series, twos: Series, is_second_Q4: Flags, seed: int) -> MetricState:
-    """Where one metric stands after these blocks of each stage; `is_second_Q4`: slots of stage two with build 2."""
+def follow(rules: Rules, metric: Metric, ones: Series, twos: Series, builds_Q4: Numbers, seed: int) -> MetricState:
+    """Where one metric stands after these blocks of each stage; `builds_Q4`: the builds of stage two."""
     one = end_of_stage_one(rules, ones, seed)
     if one.kind != "suspect" or not rules.is_confirmed:
         return MetricState(metric=metric, one=one, two=None)
-    two = end_of_stage_two(rules, twos, is_second_Q4, one.direction, seed)
+    two = end_of_stage_two(rules, twos, builds_Q4, one.direction, seed)
     return MetricState(metric=metric, one=one, two=two)
 
 
