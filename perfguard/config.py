@@ -4,7 +4,8 @@ import difflib
 import json
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def _workload(name: str, table: Any, known: Mapping[str, Workload], where: str) 
         raise UsageError(f"{where} is not a table", "docs/workloads.md shows one")
     _check_keys(table, _WORKLOAD_KEYS, where)
     if "based_on" in table:
-        workload = replace(find(table["based_on"], known), name=name)
+        with _named(where):
+            workload = replace(find(table["based_on"], known), name=name)
     else:
         workload = Workload(name=name, runner=table.get("runner", "command"), metrics=())
     if workload.runner not in ("tp_moe", "fake", "command"):
@@ -112,9 +114,19 @@ def _workload(name: str, table: Any, known: Mapping[str, Workload], where: str) 
         plain["modes"] = tuple(table["modes"])
     if "metrics" in table:
         plain["metrics"] = tuple(_metric(m, where) for m in table["metrics"])
-    workload = with_params(replace(workload, **plain), table.get("params", {}))
+    with _named(where):
+        workload = with_params(replace(workload, **plain), table.get("params", {}))
     _check_complete(workload, where)
     return workload
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Puts the place in front of an error of somebody who does not know it."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}", error.next_step) from error
 
 
 def _check_complete(workload: Workload, where: str) -> None:

@@ -4,7 +4,7 @@ Trials of stage 0 are the unmeasured first runs of each build: they fill caches 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perfguard.comparison import comparison_json
@@ -53,6 +53,8 @@ def judge(campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial
         slow_rate=policy.slow_rate,
         invalid=tuple(dict.fromkeys(invalid)),
     )
+    if decision.outcome is Outcome.INVALID:
+        decision = replace(decision, reasons=(*decision.reasons, *failed_trial_reasons(trials)))
     stage = {"measure": 1, "confirm": 2}.get(decision.state)
     return Judgement(
         decision=decision,
@@ -119,6 +121,19 @@ def first_run_reasons(policy: Policy, trials: Sequence[Trial]) -> list[Reason]:
         for trial in first_runs
         if trial.status != "ok" and not may_retry(trial, policy)
         for reason in trial.reasons
+    ]
+
+
+def failed_trial_reasons(trials: Sequence[Trial]) -> list[Reason]:
+    """What went wrong in measured trials: how often by side and kind, and in the words of the first."""
+    found: dict[tuple[Side, str], list[Reason]] = {}
+    for trial in trials:
+        if trial.stage > WARM_STAGE and trial.status != "ok":
+            for reason in trial.reasons:
+                found.setdefault((trial.side, reason.code), []).append(reason)
+    return [
+        Reason(code=code, text=f"{len(same)} launch{'es' if len(same) > 1 else ''} of {side}: {same[0].text}")
+        for (side, code), same in found.items()
     ]
 
 

@@ -20,7 +20,7 @@ CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; every error a user can cause ends as text, not as a trace."""
     try:
-        return int(app(args=arguments, standalone_mode=False) or 0)
+        return int(app(args=arguments, prog_name="perfguard", standalone_mode=False) or 0)
     except PerfguardError as error:
         _show(str(error), error.next_step)
         return error.exit_code

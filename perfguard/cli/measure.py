@@ -80,9 +80,8 @@ def _compare(asked: dict[str, Any], *, plan_only: bool) -> None:
     from perfguard.pricing import price_lines_of
 
     repository, config = open_project(asked["repo"])
-    request = _request(asked, config, ("base", "head"))
+    campaign = plan_campaign(_request(asked, config, ("base", "head")), repository)
     with _opened(asked, repository.root) as (store, observer):
-        campaign = plan_campaign(request, repository)
         prices = price_lines_of(campaign, store)
         if plan_only:
             _print_prices(campaign, prices, asked["json_file"])
