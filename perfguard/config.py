@@ -69,6 +69,7 @@ def _check_range(policy: Policy, where: str) -> None:
         (2 <= policy.max_confirm_blocks <= 40, "max_confirm_blocks", "between 2 and 40 blocks"),
         (0 <= policy.extension_share < 1, "extension_share", "0 (no extension) or a share of alpha below 1"),
         (0 <= policy.pause_share <= 1 and policy.pause_max_s >= 0, "pause_share", "between 0 and 1"),
+        (policy.confirm_builds in (2, 4, 6, 8), "confirm_builds", "2, 4, 6 or 8"),
         (0 <= policy.slow_rate < 1, "slow_rate", "0 (not asked for) or a rate below 1"),
         (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
     )

@@ -60,7 +60,9 @@ def planned_blocks(campaign: Campaign) -> list[BlockPlan]:
     """Every block of both stages with its spares, drawn from the seed before anything runs."""
     sizes = {1: campaign.policy["max_blocks"], 2: campaign.policy["max_confirm_blocks"]}
     return [
-        plan_block(campaign.seed, stage, index) for stage, size in sizes.items() for index in range(with_spares(size))
+        plan_block(campaign.seed, stage, index, campaign.policy["confirm_builds"])
+        for stage, size in sizes.items()
+        for index in range(with_spares(size))
     ]
 
 
@@ -164,15 +166,13 @@ def conclude(session: Session, stopped: str) -> dict[str, Any]:
 
 def _measure_until_decided(session: Session) -> str:
     """Returns why it stopped before a decision: "budget", or "" when decided."""
-    _prepare(session, number=1)
+    _prepare(session, session.plans[0])
     judgement = session.judge()
     while judgement.next_plan is not None:
         if _is_over_budget(session):
             return "budget"
-        if judgement.decision.state == "confirm" and ("head", 2) not in session.launcher.builds:
-            session.observer.say("suspicion: fresh builds of both sides, then confirmation")
-            _prepare(session, number=2)
         plan = judgement.next_plan
+        _prepare(session, plan)
         _run_block(session, plan)
         judgement = session.judge()
         ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
@@ -180,10 +180,14 @@ def _measure_until_decided(session: Session) -> str:
     return ""
 
 
-def _prepare(session: Session, number: int) -> None:
-    """A build of each arm and its unmeasured first run; both are judged with everything else that is stored."""
+def _prepare(session: Session, plan: BlockPlan) -> None:
+    """The builds a block needs and does not have, each with its unmeasured first run; judged as all that is stored."""
     launcher = session.launcher
-    for arm in session.campaign.arms:
+    needed = [(arm, number) for number in sorted(set(plan.builds)) for arm in session.campaign.arms]
+    missing = [(arm, int(number)) for arm, number in needed if (arm.side, int(number)) not in launcher.builds]
+    if missing and plan.stage > 1:
+        session.observer.say(f"confirmation: {len(missing)} fresh builds, each run once unmeasured")
+    for arm, number in missing:
         session.observer.note(f"build {number} of {arm.side}: {arm.revision.name}")
         launcher.make_build(arm, number)
         session.run(partial(launcher.first_run, arm, number))

@@ -61,7 +61,7 @@ def plan_extension(
         campaign=campaign,
         extension=extension,
         policy=extension_policy(policy, extension),
-        plans=tuple(planned_blocks(extension)),
+        plans=tuple(planned_blocks(extension, policy.confirm_builds)),
     )
     plans = (*store.blocks(campaign.id), *planned.plans)
     if judge(campaign, plans, store.trials(campaign.id), (*extensions, extension)).next_plan is None:
@@ -75,12 +75,14 @@ def extend(planned: PlannedExtension, repository: Repository, store: Store, obse
     return measure_to_verdict(planned.campaign, repository, store, observer)
 
 
-def planned_blocks(extension: Extension) -> list[BlockPlan]:
+def planned_blocks(extension: Extension, confirm_builds: int) -> list[BlockPlan]:
     """Both stages with their spares, drawn before anything runs. As in the original, suspicion uses build 1 only."""
     first = suspicion_stage(extension.number)
     sizes = {first: extension.max_blocks, first + 1: extension.max_confirm_blocks}
     drawn = [
-        plan_block(extension.seed, stage, index) for stage, size in sizes.items() for index in range(with_spares(size))
+        plan_block(extension.seed, stage, index, confirm_builds)
+        for stage, size in sizes.items()
+        for index in range(with_spares(size))
     ]
     return [replace(plan, builds="1111") if plan.stage == first else plan for plan in drawn]
 

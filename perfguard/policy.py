@@ -31,6 +31,10 @@ class Policy:
     slow_rate: float = 0.0
     # Stop when the chance of any verdict at the end falls below this.
     futility: float = 0.05
+    # Fresh builds of each arm in stage two, by pairs: each of its first four blocks then runs every trial in a build
+    # of its own, so that what a rebuild alone does is part of the noise the order test is exact for. With 2 (for
+    # builds that are dear) one pair serves all blocks and is a placebo: both builds of an arm must agree.
+    confirm_builds: int = 8
     # Stage two runs unless a person says otherwise; without it a change ends as SUSPECT.
     is_confirmed: bool = True
     # Pause before each trial, as a share of the measured part, against neighbours with a period near the

@@ -9,7 +9,7 @@ from perfguard.stats.prices import LaunchCost, price_lines, price_list
 from perfguard.store import Store, TrialCosts
 
 # Without history; said aloud wherever they are used.
-ASSUMED = LaunchCost(load_s=5.0, measured_s=5.0)
+ASSUMED_S = 5.0
 ASSUMED_NOISE = 0.01
 
 
@@ -22,15 +22,27 @@ def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = Non
     primaries = [m for m in campaign.workload.metrics if m.primary]
     noise = _noise(history, [m.name for m in primaries])
     if history:
-        cost = LaunchCost(load_s=median(h.load_s for h in history), measured_s=median(h.measured_s for h in history))
+        load_s, measured_s = median(h.load_s for h in history), median(h.measured_s for h in history)
         basis = f"from {sum(h.num_trials for h in history)} trials of this workload on this machine"
     else:
-        cost, basis = ASSUMED, "assumed, nothing is stored yet: 5 s to load, 5 s measured"
+        load_s, measured_s = ASSUMED_S, ASSUMED_S
+        basis = "assumed, nothing is stored yet: 5 s to load, 5 s measured"
     spread = f"launch noise {100 * (noise or ASSUMED_NOISE):.2g} %{'' if noise else ' (assumed)'}"
     policy = policy or stored_policy(campaign.policy)
     sd = noise or ASSUMED_NOISE
+    cost = _cost(policy, load_s, measured_s)
     listed = price_list(policy, max(1, len(primaries)), cost, sd=sd, slow_rate=policy.slow_rate)
     return (f"prices {basis}; {spread}", *price_lines(listed))
+
+
+def _cost(policy: Policy, load_s: float, measured_s: float) -> LaunchCost:
+    """With the unmeasured first runs: one of each side at the start, one of each fresh build before confirmation.
+
+    Most confirmations take three blocks, each with a pair of builds a side while there are enough of them.
+    """
+    launch_s = load_s + measured_s
+    num_fresh = 2 * min(policy.confirm_builds, 6)
+    return LaunchCost(load_s=load_s, measured_s=measured_s, setup_s=2 * launch_s, rebuild_s=num_fresh * launch_s)
 
 
 def _noise(history: Sequence[TrialCosts], names: Sequence[str]) -> float | None:

@@ -51,12 +51,12 @@ def _one(parts: Sequence[Rules], noise: Noise, effect: float, sd: float, rng: np
     for rules in parts:
         if ends and ends[-1].outcome not in UNDECIDED:
             break
-        batch = draw_batch(1, rules, sd, rng)
+        batch = draw_batch(1, rules, sd, rng, Policy().confirm_builds)
         logs = (noise(batch, rng) + np.log1p(effect) * batch.is_head)[0]
         middle = rules.max_blocks
         ones = series_of_logs(logs[:middle], batch.is_head[0][:middle])
         twos = series_of_logs(logs[middle:], batch.is_head[0][middle:])
-        state = follow(rules, METRIC, ones, twos, batch.is_second[0][middle:], 0, earlier)
+        state = follow(rules, METRIC, ones, twos, batch.builds[0][middle:], 0, earlier)
         before = ends[-1].trials if ends else 0
         trials = before + 4 * (state.one.at + (state.two.at if state.two else 0))
         ends.append(Simulated(outcome=outcome_of(state), trials=trials))

@@ -15,6 +15,7 @@ from perfguard.records import BlockValues, Metric
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 
 # A block whose spread exceeds twice the median spread counts less: a clock flip or an outlier fell into it.
 SPREAD_LIMIT = 2.0

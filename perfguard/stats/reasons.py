@@ -124,6 +124,11 @@ def placebo_passed(placebo: Placebo) -> Reason:
     return Reason(code="PLACEBO_PASSED", text=text)
 
 
+def own_builds(num_builds: int) -> Reason:
+    text = f"confirmed on {num_builds} fresh builds of each side: what a rebuild alone does is part of the noise"
+    return Reason(code="FRESH_BUILDS", text=text)
+
+
 def builds_unknown() -> Reason:
     text = "the confirming blocks do not carry two builds of each side: per-build luck is not excluded"
     return Reason(code="BUILDS_UNKNOWN", text=text)

@@ -12,7 +12,7 @@ from perfguard.stats.equivalence import t_quantile
 from perfguard.stats.extension import Part
 from perfguard.stats.lottery import find_lottery, is_open
 from perfguard.stats.order_test import order_p
-from perfguard.stats.placebo import second_builds
+from perfguard.stats.placebo import Placebo, build_numbers, num_fresh_builds
 from perfguard.stats.power import blocks_still_needed, smallest_detectable
 from perfguard.stats.stage_one import StageEnd
 from perfguard.stats.stage_two import ConfirmEnd, placebo_of
@@ -167,12 +167,19 @@ def _confirm_reasons(
         return (reasons.not_confirmed(suspected, None, 0),)
     fresh = series(state.metric, confirm_blocks[:num_blocks])
     found = weighted_estimate(fresh)
-    placebo = placebo_of(fresh, second_builds(confirm_blocks[:num_blocks]))
+    numbers = build_numbers(confirm_blocks[:num_blocks])
+    placebo = placebo_of(fresh, numbers)
     if state.two.kind == "placebo" and placebo is not None:
         return (reasons.placebo_failed(placebo, found.effect, rules.margin),)
-    builds = reasons.builds_unknown() if placebo is None else reasons.placebo_passed(placebo)
+    builds = _builds_reason(placebo, num_fresh_builds(fresh, numbers))
     if state.two.kind == "confirmed":
         p = order_p(fresh, direction=direction, credit=rules.floor, seed=seed)
         return (reasons.confirmed(fresh, direction, p), builds)
     launches = _launch_reasons(rules, fresh, is_equivalent=state.two.kind == "refuted")
     return (reasons.not_confirmed(suspected, found, num_blocks), builds, *launches)
+
+
+def _builds_reason(placebo: Placebo | None, num_builds: int) -> Reason:
+    if placebo is not None:
+        return reasons.placebo_passed(placebo)
+    return reasons.own_builds(num_builds) if num_builds > 1 else reasons.builds_unknown()

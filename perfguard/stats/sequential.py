@@ -12,10 +12,10 @@ from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import BlockValues, Decision, Extension, Metric, MetricResult, Outcome, Reason
 from perfguard.stats.design import Rules
-from perfguard.stats.effects import Flags, Series, series
+from perfguard.stats.effects import Numbers, Series, series
 from perfguard.stats.exact import metric_equality
 from perfguard.stats.extension import Part, is_suspicion, parts_of
-from perfguard.stats.placebo import second_builds
+from perfguard.stats.placebo import build_numbers
 from perfguard.stats.results import MetricState, blocks_needed_by, outcome_of, result_of
 from perfguard.stats.secondary import secondary_results
 from perfguard.stats.stage_one import StageEnd, end_of_stage_one
@@ -90,7 +90,7 @@ def _state(parts: Sequence[Part], metric: Metric, seed: int) -> MetricState:
 def _state_in(part: Part, metric: Metric, seed: int) -> MetricState:
     earlier = series(metric, part.earlier) if part.earlier else None
     ones, twos = series(metric, part.ones), series(metric, part.twos)
-    return follow(part.rules, metric, ones, twos, second_builds(part.twos), seed, earlier)
+    return follow(part.rules, metric, ones, twos, build_numbers(part.twos), seed, earlier)
 
 
 def follow(
@@ -98,18 +98,18 @@ def follow(
     metric: Metric,
     ones: Series,
     twos: Series,
-    is_second_Q4: Flags,
+    builds_Q4: Numbers,
     seed: int,
     earlier: Series | None = None,
 ) -> MetricState:
-    """Where one metric stands after these blocks of each stage; `is_second_Q4`: slots of stage two with build 2.
+    """Where one metric stands after these blocks of each stage; `builds_Q4`: the builds of stage two.
 
     `earlier`: suspicion blocks of the parts before an extension.
     """
     one = end_of_stage_one(rules, ones, seed, earlier)
     if one.kind != "suspect" or not rules.is_confirmed:
         return MetricState(metric=metric, one=one, two=None)
-    two = end_of_stage_two(rules, twos, is_second_Q4, one.direction, seed)
+    two = end_of_stage_two(rules, twos, builds_Q4, one.direction, seed)
     return MetricState(metric=metric, one=one, two=two)
 
 
