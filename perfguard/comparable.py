@@ -15,11 +15,16 @@ def refuse_other_conditions(campaign: Campaign) -> None:
     machine = differences(campaign.machine, machine_now())
     if machine:
         raise NotComparableError(f"{campaign.id} was measured on another machine ({machine})", "start a new comparison")
-    method = {"perfguard": __version__, "runner_sha256": runner_fingerprint()}
+    method = method_now()
     changed = differences({name: campaign.method.get(name) for name in method}, method)
     if changed:
         text = f"{campaign.id} was measured with another version of the runner ({changed})"
         raise NotComparableError(text, "start a new comparison")
+
+
+def method_now() -> dict[str, Any]:
+    """Of the method what can change between two starts of one campaign: the measuring program."""
+    return {"perfguard": __version__, "runner_sha256": runner_fingerprint()}
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

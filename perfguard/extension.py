@@ -91,7 +91,8 @@ def _refuse_decided(campaign: Campaign, store: Store) -> None:
     if campaign.kind != "compare":
         raise UsageError(f"{campaign.id} is a {campaign.kind}, not a comparison", "perfguard runs")
     verdict = store.latest_verdict(campaign.id)
-    if verdict is None or store.status(campaign.id) != "finished":
+    is_judged = verdict is not None and len(verdict.get("extensions", ())) == len(store.extensions(campaign.id))
+    if verdict is None or not is_judged or store.status(campaign.id) != "finished":
         raise UsageError(f"{campaign.id} has not been measured to its end", f"perfguard compare --resume {campaign.id}")
     if verdict["outcome"] not in MAY_GO_ON:
         allowed = " or ".join(MAY_GO_ON)
