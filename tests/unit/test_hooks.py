@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from perfguard.config import load
+from perfguard.errors import UsageError
 from perfguard.hooks import Hook, tell_of_suspicion
 
 SUSPECT = {"outcome": "SUSPECT", "id": "c-1", "sentence": "Head may be 3 % slower – “perhaps”."}
@@ -62,3 +64,20 @@ def is_alive(pid):
 
 def test_a_folder_that_is_gone_is_said(tmp_path):
     assert "cannot be run" in tell_of_suspicion(Hook(command="true", folder=tmp_path / "gone"), SUSPECT)
+
+
+def test_the_command_is_named_in_perfguard_toml(tmp_path):
+    (tmp_path / "perfguard.toml").write_text("[hooks]\non_suspect = 'mail me'\n")
+    assert load(tmp_path).on_suspect == "mail me"
+    assert load(tmp_path / "elsewhere").on_suspect == ""
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("[hooks]\non_suspicion = 'x'\n", "unknown key 'on_suspicion'; did you mean 'on_suspect'"),
+    ("[hooks]\non_suspect = ['mail', 'me']\n", r"on_suspect = \['mail', 'me'\] is not a command"),
+    ("hooks = 1\n", r"\[hooks\] is not a table"),
+])  # fmt: skip
+def test_a_wrong_hook_is_refused_before_anything_is_measured(text, message, tmp_path):
+    (tmp_path / "perfguard.toml").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        load(tmp_path)
