@@ -27,6 +27,7 @@ class Config:
 
     workloads: Mapping[str, Workload] = field(default_factory=lambda: {w.name: w for w in BUILT_IN})
     policy: Policy = field(default_factory=Policy)
+    on_suspect: str = ""
     path: Path | None = None
 
 
@@ -39,11 +40,21 @@ def load(folder: Path) -> Config:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", f"correct {path}") from error
-    _check_keys(raw, ("workload", "policy"), f"{path}")
+    _check_keys(raw, ("workload", "policy", "hooks"), f"{path}")
     workloads = {w.name: w for w in BUILT_IN}
     for name, table in _table(raw, "workload", path).items():
         workloads[name] = _workload(name, table, workloads, f"{path} [workload.{name}]")
-    return Config(workloads=workloads, policy=with_policy(Policy(), _table(raw, "policy", path), str(path)), path=path)
+    policy = with_policy(Policy(), _table(raw, "policy", path), str(path))
+    on_suspect = _on_suspect(_table(raw, "hooks", path), path)
+    return Config(workloads=workloads, policy=policy, on_suspect=on_suspect, path=path)
+
+
+def _on_suspect(hooks: Mapping[str, Any], path: Path) -> str:
+    _check_keys(hooks, ("on_suspect",), f"{path} [hooks]")
+    command = hooks.get("on_suspect", "")
+    if not isinstance(command, str):
+        raise UsageError(f"{path} [hooks]: on_suspect = {command!r} is not a command", 'on_suspect = "mail-me"')
+    return command
 
 
 def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy:
@@ -68,6 +79,7 @@ def _check_range(policy: Policy, where: str) -> None:
         (1e-5 <= policy.alpha <= 0.05, "alpha", "between 1e-5 and 0.05"),
         (2 <= policy.min_blocks <= policy.max_blocks <= 40, "max_blocks", "between 2 and 40 blocks"),
         (2 <= policy.max_confirm_blocks <= 40, "max_confirm_blocks", "between 2 and 40 blocks"),
+        (0 <= policy.extension_share < 1, "extension_share", "0 (no extension) or a share of alpha below 1"),
         (0 <= policy.pause_share <= 1 and policy.pause_max_s >= 0, "pause_share", "between 0 and 1"),
         (policy.confirm_builds in (2, 4, 6, 8), "confirm_builds", "2, 4, 6 or 8"),
         (0 <= policy.slow_rate < 1, "slow_rate", "0 (not asked for) or a rate below 1"),

@@ -12,13 +12,14 @@ from math import ceil, inf
 from statistics import median
 from typing import Any, Protocol
 
-from perfguard.campaign import machine_now
-from perfguard.errors import Interrupted, NotComparableError, StoreError, UsageError
+from perfguard.comparable import refuse_other_conditions
+from perfguard.errors import Interrupted, StoreError, UsageError
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
-from perfguard.policy import Policy
-from perfguard.records import BlockPlan, Campaign, Decision, Trial
+from perfguard.policy import Policy, stored_policy
+from perfguard.records import BlockPlan, Campaign, Decision, Extension, Trial
+from perfguard.stats.extension import current_policy
 from perfguard.stats.plan import plan_block
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
@@ -51,7 +52,7 @@ def resume(campaign_id: str, repository: Repository, store: Store, observer: Obs
     campaign = store.campaign(campaign_id)
     if campaign.kind != "compare":
         raise UsageError(f"{campaign.id} is a {campaign.kind}, not a comparison", "perfguard runs")
-    _refuse_another_machine(campaign)
+    refuse_other_conditions(campaign)
     return measure_to_verdict(campaign, repository, store, observer)
 
 
@@ -61,8 +62,12 @@ def planned_blocks(campaign: Campaign) -> list[BlockPlan]:
     return [
         plan_block(campaign.seed, stage, index, campaign.policy["confirm_builds"])
         for stage, size in sizes.items()
-        for index in range(size + ceil(size * SPARE_SHARE))
+        for index in range(with_spares(size))
     ]
+
+
+def with_spares(size: int) -> int:
+    return size + ceil(size * SPARE_SHARE)
 
 
 @dataclass(kw_only=True)
@@ -75,14 +80,16 @@ class Session:
     store: Store
     launcher: Launcher
     observer: Observer
+    extensions: Sequence[Extension] = ()
     started_s: float = field(default_factory=time.monotonic)
 
     @property
     def policy(self) -> Policy:
-        return Policy(**self.campaign.policy)
+        """Of the part that is being measured: the original or the latest extension."""
+        return current_policy(stored_policy(self.campaign.policy), self.extensions)
 
     def judge(self) -> Judgement:
-        return judge(self.campaign, self.plans, self.trials)
+        return judge(self.campaign, self.plans, self.trials, self.extensions)
 
     def run(self, launch: Callable[[int], Trial], pause_s: float = 0.0, attempt: int = 0) -> Trial:
         """One slot to its last attempt. Each trial is stored at once: whatever happens next, it is not lost."""
@@ -102,7 +109,7 @@ def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store,
     """Measure until the verdict stands. Raises Interrupted with the command that resumes."""
     for folder in sweep_leftovers():
         observer.say(f"removed what an earlier run left in {folder}")
-    plans, trials = store.blocks(campaign.id), store.trials(campaign.id)
+    plans, trials, extensions = store.blocks(campaign.id), store.trials(campaign.id), store.extensions(campaign.id)
     resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
     with (
         marked_if_interrupted(campaign, trials, store, resume_command),
@@ -111,10 +118,16 @@ def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store,
     ):
         launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
         session = Session(
-            campaign=campaign, plans=plans, trials=trials, store=store, launcher=launcher, observer=observer
+            campaign=campaign,
+            plans=plans,
+            trials=trials,
+            store=store,
+            launcher=launcher,
+            observer=observer,
+            extensions=extensions,
         )
         stopped = _measure_until_decided(session)
-    return conclude(campaign, plans, trials, store, stopped=stopped)
+    return conclude(session, stopped)
 
 
 @contextmanager
@@ -142,11 +155,10 @@ def waiting_for_machine(campaign: Campaign, observer: Observer) -> AbstractConte
     return hold_machine(f"perfguard {campaign.kind} {campaign.id}", wait_s=inf, on_wait=tell)
 
 
-def conclude(
-    campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial], store: Store, *, stopped: str = ""
-) -> dict[str, Any]:
+def conclude(session: Session, stopped: str) -> dict[str, Any]:
     """The verdict on what was measured, stored beside it."""
-    verdict = verdict_json(campaign, plans, trials, stopped=stopped)
+    campaign, store = session.campaign, session.store
+    verdict = verdict_json(campaign, session.plans, session.trials, extensions=session.extensions, stopped=stopped)
     store.add_verdict(campaign.id, verdict)
     store.set_status(campaign.id, "finished")
     return verdict
@@ -210,11 +222,3 @@ def _is_over_budget(session: Session) -> bool:
     spent_s = time.monotonic() - session.started_s
     block_s = 4 * median([trial.wall_s for trial in session.trials]) + 4 * _longest_pause_s(session) / 2
     return spent_s + block_s > budget_s
-
-
-def _refuse_another_machine(campaign: Campaign) -> None:
-    now = machine_now()
-    differing = sorted(key for key in {*campaign.machine, *now} if campaign.machine.get(key) != now.get(key))
-    if differing:
-        shown = ", ".join(f"{key}: {campaign.machine.get(key)!r} then, {now.get(key)!r} now" for key in differing)
-        raise NotComparableError(f"{campaign.id} was measured on another machine ({shown})", "start a new comparison")

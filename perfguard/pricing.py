@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-from perfguard.policy import Policy
+from perfguard.policy import Policy, stored_policy
 from perfguard.records import Campaign
 from perfguard.stats.prices import LaunchCost, price_lines, price_list
 from perfguard.store import Store, TrialCosts
@@ -13,8 +13,11 @@ ASSUMED_S = 5.0
 ASSUMED_NOISE = 0.01
 
 
-def price_lines_of(campaign: Campaign, store: Store) -> tuple[str, ...]:
-    """The price list of a planned campaign as lines for people; the first says where its numbers come from."""
+def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = None) -> tuple[str, ...]:
+    """The price list of a planned campaign as lines for people; the first says where its numbers come from.
+
+    `policy` of an extension instead of the campaign's own.
+    """
     history = store.trial_costs(campaign.workload.name, campaign.machine)
     primaries = [m for m in campaign.workload.metrics if m.primary]
     noise = _noise(history, [m.name for m in primaries])
@@ -25,7 +28,7 @@ def price_lines_of(campaign: Campaign, store: Store) -> tuple[str, ...]:
         load_s, measured_s = ASSUMED_S, ASSUMED_S
         basis = "assumed, nothing is stored yet: 5 s to load, 5 s measured"
     spread = f"launch noise {100 * (noise or ASSUMED_NOISE):.2g} %{'' if noise else ' (assumed)'}"
-    policy = Policy(**campaign.policy)
+    policy = policy or stored_policy(campaign.policy)
     sd = noise or ASSUMED_NOISE
     cost = _cost(policy, load_s, measured_s)
     listed = price_list(policy, max(1, len(primaries)), cost, sd=sd, slow_rate=policy.slow_rate)

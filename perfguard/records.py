@@ -104,6 +104,22 @@ class BlockPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Extension:
+    """A further pre-registered part of a comparison that was left undecided, stored before it runs.
+
+    Number k (from 1) suspects in blocks of stage 2k + 1 and confirms in stage 2k + 2. `seed` draws its orders, since
+    the campaign's were known when its first results were; `budget_s` 0 means none.
+    """
+
+    number: int
+    created_at: str
+    seed: int
+    max_blocks: int
+    max_confirm_blocks: int
+    budget_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class BlockValues:
     """What a valid block measured: `values[metric]` holds four positive finite numbers in slot order."""
 

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "perfguard.claims": set(),
     "perfguard.conclusions": NOUNS,
     "perfguard.demo_history": NOUNS,
+    "perfguard.hooks": set(),
     "perfguard.judging": NOUNS
     | {"perfguard.stats", "perfguard.origin", "perfguard.comparison", "perfguard.conclusions"},
     "perfguard.subject": NOUNS,

@@ -81,6 +81,16 @@ def first(series: Series, num_blocks: int) -> Series:
     )
 
 
+def joined(one: Series, other: Series) -> Series:
+    """The blocks of one series, then those of the other."""
+    return Series(
+        logs=np.concatenate([one.logs, other.logs]),
+        is_head=np.concatenate([one.is_head, other.is_head]),
+        effects=np.concatenate([one.effects, other.effects]),
+        squares=np.concatenate([one.squares, other.squares]),
+    )
+
+
 def weights(squares_Q: Floats) -> Floats:
     """w = min(1, (2 median S / S)^2) with S^2 = squares / 3, a function of values without labels.
 
