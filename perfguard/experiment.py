@@ -154,23 +154,23 @@ def conclude(
 
 def _measure_until_decided(session: Session) -> str:
     """Returns why it stopped before a decision: "budget", or "" when decided."""
-    _prepare(session, number=1)
+    prepare(session, number=1)
     judgement = session.judge()
     while judgement.next_plan is not None:
-        if _is_over_budget(session):
+        if is_over_budget(session):
             return "budget"
         if judgement.decision.state == "confirm" and ("head", 2) not in session.launcher.builds:
             session.observer.say("suspicion: fresh builds of both sides, then confirmation")
-            _prepare(session, number=2)
+            prepare(session, number=2)
         plan = judgement.next_plan
-        _run_block(session, plan)
+        run_block(session, plan)
         judgement = session.judge()
         ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
         session.observer.block_ended(plan, ran, judgement.decision, *judgement.blocks_left)
     return ""
 
 
-def _prepare(session: Session, number: int) -> None:
+def prepare(session: Session, number: int) -> None:
     """A build of each arm and its unmeasured first run; both are judged with everything else that is stored."""
     launcher = session.launcher
     for arm in session.campaign.arms:
@@ -179,7 +179,7 @@ def _prepare(session: Session, number: int) -> None:
         session.run(partial(launcher.first_run, arm, number))
 
 
-def _run_block(session: Session, plan: BlockPlan) -> None:
+def run_block(session: Session, plan: BlockPlan) -> None:
     """The slots of a block that were not measured before an interruption; ends with the first trial that voids it."""
     before = last_attempts(session.trials)
     for slot in range(4):
@@ -200,7 +200,7 @@ def _longest_pause_s(session: Session) -> float:
     return min(policy.pause_share * median(measured_s), policy.pause_max_s) if measured_s else 0.0
 
 
-def _is_over_budget(session: Session) -> bool:
+def is_over_budget(session: Session) -> bool:
     """Not the next block is begun whose cost, judged by the trials so far, would end beyond the budget."""
     budget_s = session.policy.budget_s
     if not budget_s:

@@ -81,7 +81,7 @@ def _compare(asked: dict[str, Any], *, plan_only: bool) -> None:
 
     repository, config = open_project(asked["repo"])
     request = _request(asked, config, ("base", "head"))
-    with _opened(asked, repository.root) as (store, observer):
+    with opened(asked, repository.root) as (store, observer):
         campaign = plan_campaign(request, repository)
         prices = price_lines_of(campaign, store)
         if plan_only:
@@ -106,7 +106,7 @@ def _resume(campaign_id: str, asked: dict[str, Any]) -> None:
     db = o.database(asked["db"], asked["repo"])
     if not db.exists():
         raise UsageError(f"no results database at {db}", "perfguard compare --resume ID --db FILE")
-    with _opened(asked, asked["repo"]) as (store, observer):
+    with opened(asked, asked["repo"]) as (store, observer):
         repository = open_repository(Path(store.campaign(campaign_id).repository))
         comparison = experiment.resume(campaign_id, repository, store, observer)
         _finish(comparison, store, asked["json_file"])
@@ -179,7 +179,7 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
     o.check_json(asked["json_file"])
     repository, config = open_project(asked["repo"])
     request = _request(asked, config, ("revision",), kind=kind)
-    with _opened(asked, repository.root) as (store, observer):
+    with opened(asked, repository.root) as (store, observer):
         if kind == "recheck":
             metric = claimed_metric(request.workload, asked["was"])
             result = single.recheck(request, metric, repository, store, observer)
@@ -196,7 +196,7 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
 def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: str = "compare") -> Any:
     from perfguard.campaign import Request
 
-    workload = workload_of(_workload_options(asked), config)
+    workload = workload_of(workload_options(asked), config)
     if asked.get("was") is not None:
         claimed_metric(workload, asked["was"])
     return Request(
@@ -218,7 +218,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
     )
 
 
-def _workload_options(asked: dict[str, Any]) -> WorkloadOptions:
+def workload_options(asked: dict[str, Any]) -> WorkloadOptions:
     same = ("metric", "better", "unit", "read", "setup", "timeout", "ready_timeout", "modes")
     return WorkloadOptions(
         name=asked["workload"],
@@ -243,7 +243,7 @@ def _wish(asked: dict[str, Any], side: str) -> Any:
 
 
 @contextmanager
-def _opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observer]]":
+def opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observer]]":
     """The database, open for writing, and the progress display on standard error."""
     import sys
 
