@@ -1,6 +1,6 @@
 """A calibration for a terminal: how noisy this machine is, and what that means for comparisons on it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -27,12 +27,20 @@ def _head(calibration: Mapping[str, Any]) -> dict[str, object]:
     revision, aa = calibration["base"], calibration["aa"]
     return {
         "result": f"{outcomes.signed(calibration['outcome'])}  {calibration['sentence']}",
-        **{reason["code"]: reason["text"] for reason in reversed(calibration["reasons"])},
+        **_reasons(calibration["reasons"]),
         "A/A": f"{aa['outcome']} at a margin of {units.share(calibration['margin'])}: {aa['sentence']}",
         "control": _control(calibration["control"]),
         "revision": f"{revision['revision']}  {revision['commit'][:12]}  {revision['subject']}",
         "stored as": calibration["id"],
     }
+
+
+def _reasons(reasons: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """One line a code, its texts behind each other: two metrics often have the same to say."""
+    texts: dict[str, list[str]] = {}
+    for reason in reasons:
+        texts.setdefault(reason["code"], []).append(reason["text"])
+    return {code: "; ".join(found) for code, found in texts.items()}
 
 
 def _control(control: Mapping[str, Any] | None) -> str:
