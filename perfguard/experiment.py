@@ -166,21 +166,21 @@ def conclude(session: Session, stopped: str) -> dict[str, Any]:
 
 def _measure_until_decided(session: Session) -> str:
     """Returns why it stopped before a decision: "budget", or "" when decided."""
-    _prepare(session, session.plans[0])
+    prepare(session, session.plans[0])
     judgement = session.judge()
     while judgement.next_plan is not None:
-        if _is_over_budget(session):
+        if is_over_budget(session):
             return "budget"
         plan = judgement.next_plan
-        _prepare(session, plan)
-        _run_block(session, plan)
+        prepare(session, plan)
+        run_block(session, plan)
         judgement = session.judge()
         ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
         session.observer.block_ended(plan, ran, judgement.decision, *judgement.blocks_left)
     return ""
 
 
-def _prepare(session: Session, plan: BlockPlan) -> None:
+def prepare(session: Session, plan: BlockPlan) -> None:
     """The builds a block needs and does not have, each with its unmeasured first run; judged as all that is stored."""
     launcher = session.launcher
     needed = [(arm, number) for number in sorted(set(plan.builds)) for arm in session.campaign.arms]
@@ -193,7 +193,7 @@ def _prepare(session: Session, plan: BlockPlan) -> None:
         session.run(partial(launcher.first_run, arm, number))
 
 
-def _run_block(session: Session, plan: BlockPlan) -> None:
+def run_block(session: Session, plan: BlockPlan) -> None:
     """The slots of a block that were not measured before an interruption; ends with the first trial that voids it."""
     before = last_attempts(session.trials)
     for slot in range(4):
@@ -214,7 +214,7 @@ def _longest_pause_s(session: Session) -> float:
     return min(policy.pause_share * median(measured_s), policy.pause_max_s) if measured_s else 0.0
 
 
-def _is_over_budget(session: Session) -> bool:
+def is_over_budget(session: Session) -> bool:
     """Not the next block is begun whose cost, judged by the trials so far, would end beyond the budget."""
     budget_s = session.policy.budget_s
     if not budget_s:

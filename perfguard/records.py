@@ -193,10 +193,13 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """Everything that was asked for, stored before the first trial runs."""
+    """Everything that was asked for, stored before the first trial runs.
+
+    A "control" is a planted slowdown measured as part of a "calibrate" campaign, which its method names.
+    """
 
     id: str
-    kind: Literal["compare", "run", "recheck", "judge"]
+    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control"]
     created_at: str
     workload: Workload
     arms: tuple[Arm, ...]

@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "perfguard.workloads": NOUNS,
     "perfguard.config": NOUNS | {"perfguard.workloads"},
     "perfguard.comparison": NOUNS,
+    "perfguard.calibration": NOUNS | {"perfguard.stats", "perfguard.comparison"},
     "perfguard.claims": set(),
     "perfguard.conclusions": NOUNS,
     "perfguard.demo_history": NOUNS,

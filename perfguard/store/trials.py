@@ -74,13 +74,14 @@ class _Cost:
 def costs(db: Database, workload: str, machine: Mapping[str, Any] | None, limit: int) -> list[TrialCosts]:
     """Of the latest `limit` campaigns of this workload, newest first; on any machine when `machine` is None.
 
-    Stage 0 is left out: first runs of a build fill its caches, so they load longer than any measured one.
+    Controls are left out, they are slow on purpose. So is stage 0: first runs of a build fill its caches, so they
+    load longer than any measured one.
     """
     digest = None if machine is None else codec.digest(machine)
     rows = db.query(
         "SELECT c.id, c.created_at, t.stage, t.block, t.side, t.wall_s, t.measured_s, t.metrics "
         "FROM trials t JOIN (SELECT id, created_at FROM campaigns "
-        "WHERE workload = ? AND machine = coalesce(?, machine) "
+        "WHERE workload = ? AND machine = coalesce(?, machine) AND kind != 'control' "
         "ORDER BY created_at DESC, rowid DESC LIMIT ?) c ON c.id = t.campaign WHERE t.status = 'ok' AND t.stage > 0",
         (codec.shown(workload), digest, limit),
     )
