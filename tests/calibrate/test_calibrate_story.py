@@ -146,7 +146,7 @@ def test_an_aa_that_does_not_end_equivalent_is_said_loudly_and_raises_the_margin
 
 def test_the_same_code_that_looks_changed_goes_through_confirmation_and_is_acquitted(project):
     # Luck puts head 10 % behind in both blocks; in all launches after those it is not.
-    orders = [plan_block(1, stage=1, index=index).order for index in range(2)]
+    orders = [plan_block(1, stage=1, index=index, confirm_builds=8).order for index in range(2)]
     plan = [1.1 if arm == "B" else 1.0 for arm in "".join(orders)]
     found = calibrated("--launches", "8", "--seed", "1", *scripted(project, plan + [1.0] * 40), code=0)
     assert found["trials"]["ok"] > 8

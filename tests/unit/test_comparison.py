@@ -113,4 +113,4 @@ def test_what_code_ran_is_said_where_something_can_be_concluded():
 def test_the_next_step_after_a_regression_lists_the_commits_between_the_two():
     assert next_step(campaign(), DECISION) == "git log --oneline HEAD~1..HEAD"
     undecided = next_step(campaign(), replace(DECISION, outcome=Outcome.INCONCLUSIVE))
-    assert "--max-blocks 4" in undecided  # twice the two blocks of the short policy
+    assert undecided.startswith("perfguard extend c-1 --budget 4h")

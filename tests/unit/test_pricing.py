@@ -19,8 +19,9 @@ def store(tmp_path):
 
 def test_without_history_the_assumptions_are_stated(store):
     lines = price_lines_of(campaign(POLICY), store)
-    assert lines[0].startswith("prices assumed, nothing is stored yet: 5 s to load, 5 s measured")
-    assert "launch noise 1 % (assumed)" in lines[0]
+    assert lines[0] == "never calibrated here: perfguard calibrate -- sh bench.sh"
+    assert lines[1].startswith("prices assumed, nothing is stored yet: 5 s to load, 5 s measured")
+    assert "launch noise 1 % (assumed)" in lines[1]
     # Four launches of 10 s without pauses; two first runs and two blocks at the least: 100 s.
     assert "a launch: 5 s to load, 5 s measured; a block of four: 40 s" in lines
     assert "earliest EQUIVALENT: 2 blocks, 2 min" in lines
@@ -35,10 +36,10 @@ def test_history_of_this_workload_on_this_machine_gives_the_prices(store):
     for trial in trials:
         store.add_trial(past.id, trial)
     lines = price_lines_of(campaign(POLICY, id="c-2"), store)
-    assert lines[0].startswith("prices from 8 trials of this workload on this machine")
+    assert lines[1].startswith("prices from 8 trials of this workload on this machine")
     assert "a launch: 0.5 s to load, 1 s measured; a block of four: 6 s" in lines
     elsewhere = price_lines_of(campaign(POLICY, id="c-3", machine={"host": "there"}), store)
-    assert elsewhere[0].startswith("prices assumed")
+    assert elsewhere[1].startswith("prices assumed")
 
 
 def test_history_gives_the_noise_between_launches_of_one_side(store):
@@ -51,9 +52,9 @@ def test_history_gives_the_noise_between_launches_of_one_side(store):
     for trial in by_side:
         value = next(pair)
         store.add_trial(past.id, type(trial)(**{**vars(trial), "values": {"seconds": value}}))
-    assert "launch noise 1.4 %" in price_lines_of(campaign(POLICY, id="c-2"), store)[0]
+    assert "launch noise 1.4 %" in price_lines_of(campaign(POLICY, id="c-2"), store)[1]
 
 
 def test_a_budget_that_cannot_reach_any_verdict_is_said_first(store):
     lines = price_lines_of(campaign(Policy(pause_share=0.0, budget_s=30.0)), store)
-    assert lines[1] == "this budget (30 s) cannot reach any verdict"
+    assert lines[2] == "this budget (30 s) cannot reach any verdict"
