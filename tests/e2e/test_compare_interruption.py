@@ -17,10 +17,12 @@ SECONDS = ("--metric", "seconds", "--", "sh", "bench.sh")
 def engine(project):
     """Each run leaves its pid and that of a child in a session of its own in `pids`; the child ends with the run.
 
-    Its owner is in the middle of something: a stash, staged, unstaged and untracked changes.
+    A run goes on as long as there is a file `hold`. The owner of the repository is in the middle of something: a
+    stash, staged, unstaged and untracked changes.
     """
-    bench = f"setsid sleep 600 & echo $$ $! >> {project.folder}/pids\nsleep 0.2; kill $!; echo '{{\"seconds\": 1}}'\n"
-    project.commit({"bench.sh": bench})
+    child = f"setsid sleep 600 & echo $$ $! >> {project.folder}/pids\n"
+    held = f"sleep 0.1; while test -e {project.folder}/hold; do sleep 0.05; done\n"
+    project.commit({"bench.sh": f"{child}{held}kill $!; echo '{{\"seconds\": 1}}'\n"})
     project.commit({"README": "two\n"})
     project.write({"README": "stashed\n"})
     project.git("stash", "push", "--quiet")
@@ -32,14 +34,18 @@ def engine(project):
 
 @pytest.fixture
 def begun(engine):
-    """A comparison under way, with two of its trials measured; ended at the end of the test at the latest."""
-    said = engine.folder / "said"
+    """A comparison that stays in the middle of a trial, with two or more measured, until `hold` is removed."""
+    said, hold = engine.folder / "said", engine.folder / "hold"
     process = engine.start("compare", "HEAD~1", "WORKTREE", *SHORT, *SECONDS, said=said)
     try:
         wait_for(lambda: len(rows(engine.db, MEASURED)) >= 2 or process.poll() is not None, "two measured trials")
+        hold.touch()
+        num_ended = len(rows(engine.db, "SELECT id FROM trials"))
+        wait_for(lambda: len(pids(engine)) > 2 * num_ended, "the next trial")
         assert process.poll() is None, said.read_text()
         yield process, said
     finally:
+        hold.unlink(missing_ok=True)
         process.kill()
         process.wait()
 
@@ -51,9 +57,6 @@ def pids(project):
 def test_a_killed_comparison_leaves_no_process_and_goes_on_where_it_was(engine, begun):
     process, _ = begun
     repository = photograph(engine)
-    # Not between two trials: two new pids are those of the third.
-    num_started = len(pids(engine))
-    wait_for(lambda: len(pids(engine)) > num_started, "the next trial")
     process.kill()
     process.wait()
     wait_for(lambda: not any(map(is_alive, pids(engine))), "the end of all processes of the trial", limit_s=10)
@@ -62,6 +65,7 @@ def test_a_killed_comparison_leaves_no_process_and_goes_on_where_it_was(engine, 
     assert len(before) >= 2
     assert len(list((engine.cache / "work").iterdir())) == 1  # what a dead process cannot remove
 
+    (engine.folder / "hold").unlink()
     resumed = engine.run("compare", "--resume", "latest", "--json", "-")
     comparison = json.loads(resumed.stdout)
     assert (comparison["outcome"], comparison["blocks"]["used"]) == ("EQUIVALENT", 2)
@@ -94,6 +98,7 @@ def test_ctrl_c_says_how_to_go_on_and_that_works(engine, begun):
 
     (command,) = [line.removeprefix(" next: ") for line in words.splitlines() if line.startswith(" next: ")]
     _, *arguments = shlex.split(command)
+    (engine.folder / "hold").unlink()
     resumed = engine.run(*arguments, "--quiet", cwd=engine.folder)
     assert resumed.stdout.startswith("= EQUIVALENT")
     assert len(rows(engine.db, MEASURED)) == 8
@@ -134,6 +139,7 @@ def test_a_second_measuring_job_waits_and_says_for_whom(engine, begun):
         assert f"waiting: this machine is being measured on by pid {first.pid} (user {os.getuid()}, " in words
         assert f"perfguard compare {campaign}" in words
         assert rows(engine.db, f"SELECT count(*) FROM trials WHERE campaign != '{campaign}'") == [(0,)]
+        (engine.folder / "hold").unlink()
         assert first.wait(60) == 0
         assert second.wait(60) == 0
     finally:

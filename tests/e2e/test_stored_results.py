@@ -12,7 +12,7 @@ FAKE = ("-w", "fake", "--set", "noise=0", "--modes", "plain", "--quiet")
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """One suspicion (twice as slow), one recheck and one run, in each worker. Tests that change the database take a copy."""
+    """One suspicion (twice as slow), one recheck and one run. Tests that change the database take a copy."""
     project = Project(folder=tmp_path_factory.mktemp("stored"))
     project.commit({"fake.json": {}}, "Start <b>bold</b> | pipe")
     project.commit({"fake.json": {"slowdown": 2}}, "Slow down")
