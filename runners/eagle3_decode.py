@@ -31,12 +31,15 @@ def measure(session: Session, prompts: Sequence[list[int]], tokens: int) -> Mode
     The surplus of a prompt's last cycle is left out of tokens and digest, but counts for throughput and accept
     length: the cycle's whole time is counted too.
     """
-    rows = len(prompts) * tokens
-    log = CycleLog(
-        draft_s=[0.0] * rows, verify_s=[0.0] * rows, accept_s=[0.0] * rows, drafted=[0] * rows, emitted=[0] * rows
-    )
+    log = new_log(len(prompts) * tokens)
     generated = [generate(session, prompt, tokens, log)[:tokens] for prompt in prompts]
     return summarise(log, generated)
+
+
+def new_log(rows: int) -> CycleLog:
+    return CycleLog(
+        draft_s=[0.0] * rows, verify_s=[0.0] * rows, accept_s=[0.0] * rows, drafted=[0] * rows, emitted=[0] * rows
+    )
 
 
 def generate(session: Session, prompt: list[int], tokens: int, log: CycleLog) -> list[int]:

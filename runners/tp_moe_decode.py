@@ -19,9 +19,13 @@ class PlainLog:
 
 def measure(session: Session, prompts: Sequence[list[int]], tokens: int) -> ModeRun:
     """Generate exactly `tokens` ids for each prompt: one by prefill, the others by single steps."""
-    log = PlainLog(token_s=[0.0] * (len(prompts) * tokens))
+    log = new_log(len(prompts) * tokens)
     generated = [generate(session, prompt, tokens, log) for prompt in prompts]
     return summarise(log, generated)
+
+
+def new_log(rows: int) -> PlainLog:
+    return PlainLog(token_s=[0.0] * rows)
 
 
 def generate(session: Session, prompt: list[int], tokens: int, log: PlainLog) -> list[int]:
