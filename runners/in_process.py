@@ -84,7 +84,7 @@ def build_slots(roots: Sequence[str], spec: Mapping[str, Any]) -> list[Slot]:
             what = f"{type(error).__name__}: {error}"
             raise TogetherError(f"instance {len(slots)} ({root}) cannot be built beside others: {what}") from error
         if name := table.shared_registry():
-            raise TogetherError(f"{name} of {root} registers operators with the process: one side would run the other's")
+            raise TogetherError(f"{name} of {root} registers operators of torch: one side would run the other's")
         slots.append(Slot(table=table, session=session, api_version=entry.API_VERSION))
     return slots
 

@@ -76,7 +76,9 @@ def own_modules(before: set[str], root: Path) -> dict[str, ModuleType]:
 
 def lies_in(module: ModuleType, root: Path) -> bool:
     """A virtual environment inside the folder is not the subject: its packages are everybody's."""
-    places = [getattr(module, "__file__", None), *(getattr(module, "__path__", None) or [])]
+    # Its own dictionary, not its attributes: some modules of torch invent whatever is asked of them.
+    facts = getattr(module, "__dict__", {})
+    places = [facts.get("__file__"), *(facts.get("__path__") or ())]
     found = [Path(place).resolve() for place in places if isinstance(place, str)]
     environment = Path(sys.prefix).resolve()
     return any(f.is_relative_to(root.resolve()) and not f.is_relative_to(environment) for f in found)
