@@ -33,7 +33,8 @@ def one_launch(plan, coin, order):
 def twins_share_luck(plan, coin, order):
     """What it would be like if the two instances of a side were one copy of the code."""
     luck = {side: coin.gauss(0.0, plan.instance_noise) for side in "AB"}
-    return [100 / factor * math.exp(luck[side]) for factor, side in zip(instance_factors([plan] * 4, coin), order)]
+    factors = instance_factors([plan] * 4, coin)
+    return [100 / factor * math.exp(luck[side]) for factor, side in zip(factors, order, strict=True)]
 
 
 def num_suspected(policy, plan, *, order=None, speeds=one_launch):

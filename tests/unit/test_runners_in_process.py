@@ -1,4 +1,4 @@
-"""Two subjects that both call themselves `model` in one process: whose code runs, in what order, and when they may not."""
+"""Two subjects that both call themselves `model` in one process: whose code runs, in what order, and when not."""
 
 import sys
 import time
