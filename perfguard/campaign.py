@@ -37,7 +37,7 @@ class Request:
     wishes: tuple[Wish, ...]
     workload: Workload
     policy: Policy
-    kind: Literal["compare", "run", "recheck"] = "compare"
+    kind: Literal["compare", "run", "recheck", "calibrate"] = "compare"
     seed: int | None = None
     carry: Path | None = None
     claimed: float | None = None
@@ -52,7 +52,7 @@ def plan_campaign(request: Request, repository: Repository) -> Campaign:
     check_scope(request.scope, request.workload, arms, request.policy)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     return Campaign(
-        id=_new_id(),
+        id=new_id(),
         kind=request.kind,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         workload=request.workload,
@@ -72,7 +72,7 @@ def machine_now() -> dict[str, Any]:
     return plain
 
 
-def _new_id() -> str:
+def new_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 

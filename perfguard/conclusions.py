@@ -39,9 +39,9 @@ def next_step(campaign: Campaign, decision: Decision) -> str:
             base, head = (arm.revision.name for arm in campaign.arms)
             return f"git log --oneline {base}..{head}"
         case Outcome.INCONCLUSIVE | Outcome.SUSPECT:
-            return (
-                f"the same comparison with --max-blocks {2 * int(campaign.policy['max_blocks'])}, or a wider --margin"
-            )
+            if not campaign.policy.get("extension_share"):
+                return "a new comparison with more --max-blocks, or a wider --margin"
+            return f"perfguard extend {campaign.id} --budget 4h, or a new comparison with a wider --margin"
         case Outcome.INVALID:
             return f"{show} lists every trial with its log; remove the cause and compare again"
     return f"perfguard report {campaign.id} -f md"

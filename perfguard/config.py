@@ -4,7 +4,8 @@ import difflib
 import json
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ class Config:
 
     workloads: Mapping[str, Workload] = field(default_factory=lambda: {w.name: w for w in BUILT_IN})
     policy: Policy = field(default_factory=Policy)
+    on_suspect: str = ""
     path: Path | None = None
 
 
@@ -38,11 +40,21 @@ def load(folder: Path) -> Config:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", f"correct {path}") from error
-    _check_keys(raw, ("workload", "policy"), f"{path}")
+    _check_keys(raw, ("workload", "policy", "hooks"), f"{path}")
     workloads = {w.name: w for w in BUILT_IN}
     for name, table in _table(raw, "workload", path).items():
         workloads[name] = _workload(name, table, workloads, f"{path} [workload.{name}]")
-    return Config(workloads=workloads, policy=with_policy(Policy(), _table(raw, "policy", path), str(path)), path=path)
+    policy = with_policy(Policy(), _table(raw, "policy", path), str(path))
+    on_suspect = _on_suspect(_table(raw, "hooks", path), path)
+    return Config(workloads=workloads, policy=policy, on_suspect=on_suspect, path=path)
+
+
+def _on_suspect(hooks: Mapping[str, Any], path: Path) -> str:
+    _check_keys(hooks, ("on_suspect",), f"{path} [hooks]")
+    command = hooks.get("on_suspect", "")
+    if not isinstance(command, str):
+        raise UsageError(f"{path} [hooks]: on_suspect = {command!r} is not a command", 'on_suspect = "mail-me"')
+    return command
 
 
 def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy:
@@ -67,7 +79,9 @@ def _check_range(policy: Policy, where: str) -> None:
         (1e-5 <= policy.alpha <= 0.05, "alpha", "between 1e-5 and 0.05"),
         (2 <= policy.min_blocks <= policy.max_blocks <= 40, "max_blocks", "between 2 and 40 blocks"),
         (2 <= policy.max_confirm_blocks <= 40, "max_confirm_blocks", "between 2 and 40 blocks"),
+        (0 <= policy.extension_share < 1, "extension_share", "0 (no extension) or a share of alpha below 1"),
         (0 <= policy.pause_share <= 1 and policy.pause_max_s >= 0, "pause_share", "between 0 and 1"),
+        (policy.confirm_builds in (2, 4, 6, 8), "confirm_builds", "2, 4, 6 or 8"),
         (0 <= policy.slow_rate < 1, "slow_rate", "0 (not asked for) or a rate below 1"),
         (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
     )
@@ -98,7 +112,8 @@ def _workload(name: str, table: Any, known: Mapping[str, Workload], where: str) 
         raise UsageError(f"{where} is not a table", "docs/workloads.md shows one")
     _check_keys(table, _WORKLOAD_KEYS, where)
     if "based_on" in table:
-        workload = replace(find(table["based_on"], known), name=name)
+        with _named(where):
+            workload = replace(find(table["based_on"], known), name=name)
     else:
         workload = Workload(name=name, runner=table.get("runner", "command"), metrics=())
     if workload.runner not in ("tp_moe", "fake", "command"):
@@ -111,9 +126,19 @@ def _workload(name: str, table: Any, known: Mapping[str, Workload], where: str) 
         plain["modes"] = tuple(table["modes"])
     if "metrics" in table:
         plain["metrics"] = tuple(_metric(m, where) for m in table["metrics"])
-    workload = with_params(replace(workload, **plain), table.get("params", {}))
+    with _named(where):
+        workload = with_params(replace(workload, **plain), table.get("params", {}))
     _check_complete(workload, where)
     return workload
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Puts the place in front of an error of somebody who does not know it."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}", error.next_step) from error
 
 
 def _check_complete(workload: Workload, where: str) -> None:

@@ -19,7 +19,7 @@ from perfguard.workloads import BUILT_IN, with_params
 
 # Fit for a laptop with other work on it: gloo on a busy CPU moves by several percent between launches. Confirmation
 # is kept short; both are said on screen.
-POLICY = Policy(margin=0.16, alpha=0.05, max_blocks=4, max_confirm_blocks=3, pause_share=0.05)
+POLICY = Policy(margin=0.16, alpha=0.05, max_blocks=4, max_confirm_blocks=3, confirm_builds=2, pause_share=0.05)
 PARAMS = {"tp": 2, "prompts": 2, "tokens": 24}
 
 

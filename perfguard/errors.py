@@ -26,6 +26,7 @@ EXIT_CODES = {
     "INCONCLUSIVE": EXIT_UNDECIDED,
     "SUSPECT": EXIT_UNDECIDED,
     "INVALID": EXIT_INVALID,
+    "CALIBRATED": EXIT_OK,
     # recheck retires a number and never accuses a commit: a number that is not reproduced is no regression.
     "REPRODUCED": EXIT_OK,
     "NOT_REPRODUCED": EXIT_OK,

@@ -12,14 +12,15 @@ from math import ceil, inf
 from statistics import median
 from typing import Any, Protocol
 
-from perfguard.campaign import machine_now
-from perfguard.errors import Interrupted, NotComparableError, StoreError, UsageError
+from perfguard.comparable import refuse_other_conditions
+from perfguard.errors import Interrupted, StoreError, UsageError
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
-from perfguard.policy import Policy
-from perfguard.records import BlockPlan, Campaign, Decision, Trial
+from perfguard.policy import Policy, stored_policy
+from perfguard.records import BlockPlan, Campaign, Decision, Extension, Trial
 from perfguard.scopes import is_one_launch
+from perfguard.stats.extension import current_policy
 from perfguard.stats.plan import plan_block
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
@@ -52,7 +53,7 @@ def resume(campaign_id: str, repository: Repository, store: Store, observer: Obs
     campaign = store.campaign(campaign_id)
     if campaign.kind != "compare":
         raise UsageError(f"{campaign.id} is a {campaign.kind}, not a comparison", "perfguard runs")
-    _refuse_another_machine(campaign)
+    refuse_other_conditions(campaign)
     return measure_to_verdict(campaign, repository, store, observer)
 
 
@@ -60,10 +61,14 @@ def planned_blocks(campaign: Campaign) -> list[BlockPlan]:
     """Every block of both stages with its spares, drawn from the seed before anything runs."""
     sizes = {1: campaign.policy["max_blocks"], 2: campaign.policy["max_confirm_blocks"]}
     return [
-        plan_block(campaign.seed, stage, index)
+        plan_block(campaign.seed, stage, index, campaign.policy["confirm_builds"])
         for stage, size in sizes.items()
-        for index in range(size + ceil(size * SPARE_SHARE))
+        for index in range(with_spares(size))
     ]
+
+
+def with_spares(size: int) -> int:
+    return size + ceil(size * SPARE_SHARE)
 
 
 @dataclass(kw_only=True)
@@ -76,14 +81,16 @@ class Session:
     store: Store
     launcher: Launcher
     observer: Observer
+    extensions: Sequence[Extension] = ()
     started_s: float = field(default_factory=time.monotonic)
 
     @property
     def policy(self) -> Policy:
-        return Policy(**self.campaign.policy)
+        """Of the part that is being measured: the original or the latest extension."""
+        return current_policy(stored_policy(self.campaign.policy), self.extensions)
 
     def judge(self) -> Judgement:
-        return judge(self.campaign, self.plans, self.trials)
+        return judge(self.campaign, self.plans, self.trials, self.extensions)
 
     def run(self, launch: Callable[[int], Trial], pause_s: float = 0.0, attempt: int = 0) -> Trial:
         """One slot to its last attempt."""
@@ -111,7 +118,7 @@ def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store,
     """Measure until the verdict stands. Raises Interrupted with the command that resumes."""
     for folder in sweep_leftovers():
         observer.say(f"removed what an earlier run left in {folder}")
-    plans, trials = store.blocks(campaign.id), store.trials(campaign.id)
+    plans, trials, extensions = store.blocks(campaign.id), store.trials(campaign.id), store.extensions(campaign.id)
     resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
     with (
         marked_if_interrupted(campaign, trials, store, resume_command),
@@ -120,10 +127,16 @@ def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store,
     ):
         launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
         session = Session(
-            campaign=campaign, plans=plans, trials=trials, store=store, launcher=launcher, observer=observer
+            campaign=campaign,
+            plans=plans,
+            trials=trials,
+            store=store,
+            launcher=launcher,
+            observer=observer,
+            extensions=extensions,
         )
         stopped = _measure_until_decided(session)
-    return conclude(campaign, plans, trials, store, stopped=stopped)
+    return conclude(session, stopped)
 
 
 @contextmanager
@@ -151,11 +164,10 @@ def waiting_for_machine(campaign: Campaign, observer: Observer) -> AbstractConte
     return hold_machine(f"perfguard {campaign.kind} {campaign.id}", wait_s=inf, on_wait=tell)
 
 
-def conclude(
-    campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial], store: Store, *, stopped: str = ""
-) -> dict[str, Any]:
+def conclude(session: Session, stopped: str) -> dict[str, Any]:
     """The verdict on what was measured, stored beside it."""
-    verdict = verdict_json(campaign, plans, trials, stopped=stopped)
+    campaign, store = session.campaign, session.store
+    verdict = verdict_json(campaign, session.plans, session.trials, extensions=session.extensions, stopped=stopped)
     store.add_verdict(campaign.id, verdict)
     store.set_status(campaign.id, "finished")
     return verdict
@@ -163,32 +175,34 @@ def conclude(
 
 def _measure_until_decided(session: Session) -> str:
     """Returns why it stopped before a decision: "budget", or "" when decided."""
-    _prepare(session, number=1)
+    prepare(session, session.plans[0])
     judgement = session.judge()
     while judgement.next_plan is not None:
-        if _is_over_budget(session):
+        if is_over_budget(session):
             return "budget"
-        if judgement.decision.state == "confirm" and ("head", 2) not in session.launcher.builds:
-            session.observer.say("suspicion: fresh builds of both sides, then confirmation")
-            _prepare(session, number=2)
         plan = judgement.next_plan
-        _run_block(session, plan)
+        prepare(session, plan)
+        run_block(session, plan)
         judgement = session.judge()
         ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
         session.observer.block_ended(plan, ran, judgement.decision, *judgement.blocks_left)
     return ""
 
 
-def _prepare(session: Session, number: int) -> None:
-    """A build of each arm and its unmeasured first run; both are judged with everything else that is stored."""
+def prepare(session: Session, plan: BlockPlan) -> None:
+    """The builds a block needs and does not have, each with its unmeasured first run; judged as all that is stored."""
     launcher = session.launcher
-    for arm in session.campaign.arms:
+    needed = [(arm, number) for number in sorted(set(plan.builds)) for arm in session.campaign.arms]
+    missing = [(arm, int(number)) for arm, number in needed if (arm.side, int(number)) not in launcher.builds]
+    if missing and plan.stage > 1:
+        session.observer.say(f"confirmation: {len(missing)} fresh builds, each run once unmeasured")
+    for arm, number in missing:
         session.observer.note(f"build {number} of {arm.side}: {arm.revision.name}")
         launcher.make_build(arm, number)
         session.run(partial(launcher.first_run, arm, number))
 
 
-def _run_block(session: Session, plan: BlockPlan) -> None:
+def run_block(session: Session, plan: BlockPlan) -> None:
     """The slots of a block that were not measured before an interruption; ends with the first trial that voids it."""
     before = last_attempts(session.trials)
     if is_one_launch(session.campaign, plan):
@@ -219,7 +233,7 @@ def _longest_pause_s(session: Session) -> float:
     return min(policy.pause_share * median(measured_s), policy.pause_max_s) if measured_s else 0.0
 
 
-def _is_over_budget(session: Session) -> bool:
+def is_over_budget(session: Session) -> bool:
     """Not the next block is begun whose cost, judged by the trials so far, would end beyond the budget."""
     budget_s = session.policy.budget_s
     if not budget_s:
@@ -227,11 +241,3 @@ def _is_over_budget(session: Session) -> bool:
     spent_s = time.monotonic() - session.started_s
     block_s = 4 * median([trial.wall_s for trial in session.trials]) + 4 * _longest_pause_s(session) / 2
     return spent_s + block_s > budget_s
-
-
-def _refuse_another_machine(campaign: Campaign) -> None:
-    now = machine_now()
-    differing = sorted(key for key in {*campaign.machine, *now} if campaign.machine.get(key) != now.get(key))
-    if differing:
-        shown = ", ".join(f"{key}: {campaign.machine.get(key)!r} then, {now.get(key)!r} now" for key in differing)
-        raise NotComparableError(f"{campaign.id} was measured on another machine ({shown})", "start a new comparison")

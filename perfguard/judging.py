@@ -4,15 +4,28 @@ Trials of stage 0 are the unmeasured first runs of each build: they fill caches 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from perfguard.comparison import comparison_json
 from perfguard.conclusions import conclusions, next_step
 from perfguard.origin import OriginJudgement, judge_origin
-from perfguard.policy import Policy
-from perfguard.records import BlockPlan, BlockValues, Campaign, Decision, Metric, Outcome, Reason, Side, Trial
+from perfguard.policy import Policy, stored_policy
+from perfguard.records import (
+    BlockPlan,
+    BlockValues,
+    Campaign,
+    Decision,
+    Extension,
+    Metric,
+    Outcome,
+    Reason,
+    Side,
+    Trial,
+)
 from perfguard.scopes import scoped_decision, scoped_sentence
+from perfguard.stats.extension import current_policy, suspicion_stage
+from perfguard.stats.reasons import extended
 from perfguard.stats.sentences import sentence
 from perfguard.stats.verdict import verdict
 
@@ -38,9 +51,11 @@ class Judgement:
     blocks_left: tuple[int, int]
 
 
-def judge(campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial]) -> Judgement:
-    """What all trials so far say, and what to measure next."""
-    policy = Policy(**campaign.policy)
+def judge(
+    campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial], extensions: Sequence[Extension] = ()
+) -> Judgement:
+    """What all trials so far say, and what to measure next. `extensions` registered so far, by number from 1."""
+    policy = stored_policy(campaign.policy)
     survey = survey_blocks(campaign, plans, trials)
     origin = origin_judgements(campaign, trials)
     invalid = (*first_run_reasons(policy, trials), *(reason for o in origin for reason in o.reasons))
@@ -53,23 +68,29 @@ def judge(campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial
         seed=campaign.seed,
         slow_rate=policy.slow_rate,
         invalid=tuple(dict.fromkeys(invalid)),
+        extensions=extensions,
     )
-    stage = {"measure": 1, "confirm": 2}.get(decision.state)
+    if decision.outcome is Outcome.INVALID:
+        decision = replace(decision, reasons=(*decision.reasons, *failed_trial_reasons(trials)))
+    first = suspicion_stage(len(extensions))
+    stage = {"measure": first, "confirm": first + 1}.get(decision.state)
     return Judgement(
         decision=decision,
         survey=survey,
         next_plan=next((plan for plan in survey.pending if plan.stage == stage), None),
-        blocks_left=_blocks_left(policy, decision, survey.blocks),
+        blocks_left=_blocks_left(current_policy(policy, extensions), decision, survey.blocks, first),
     )
 
 
-def _blocks_left(policy: Policy, decision: Decision, blocks: Sequence[BlockValues]) -> tuple[int, int]:
+def _blocks_left(
+    policy: Policy, decision: Decision, blocks: Sequence[BlockValues], first_stage: int
+) -> tuple[int, int]:
     if decision.state == "done":
         return 0, 0
-    num_confirming = sum(block.stage == 2 for block in blocks)
-    most = policy.max_confirm_blocks - num_confirming if policy.is_confirmed else 0
+    most = policy.max_confirm_blocks if policy.is_confirmed else 0
+    most -= sum(block.stage == first_stage + 1 for block in blocks)
     if decision.state == "measure":
-        most += policy.max_blocks - (len(blocks) - num_confirming)
+        most += policy.max_blocks - sum(block.stage == first_stage for block in blocks)
     return 1, most
 
 
@@ -86,7 +107,7 @@ def may_retry(trial: Trial, policy: Policy) -> bool:
 def survey_blocks(campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial]) -> Survey:
     """Sort planned blocks into complete, void and pending. Statuses decide, values never do."""
     counted = last_attempts(trials)
-    policy = Policy(**campaign.policy)
+    policy = stored_policy(campaign.policy)
     blocks, void, pending = [], [], []
     for plan in sorted(plans, key=lambda p: (p.stage, p.index)):
         found = (counted.get((plan.stage, plan.index, slot)) for slot in range(4))
@@ -123,6 +144,19 @@ def first_run_reasons(policy: Policy, trials: Sequence[Trial]) -> list[Reason]:
     ]
 
 
+def failed_trial_reasons(trials: Sequence[Trial]) -> list[Reason]:
+    """What went wrong in measured trials: how often by side and kind, and in the words of the first."""
+    found: dict[tuple[Side, str], list[Reason]] = {}
+    for trial in trials:
+        if trial.stage > WARM_STAGE and trial.status != "ok":
+            for reason in trial.reasons:
+                found.setdefault((trial.side, reason.code), []).append(reason)
+    return [
+        Reason(code=code, text=f"{len(same)} launch{'es' if len(same) > 1 else ''} of {side}: {same[0].text}")
+        for (side, code), same in found.items()
+    ]
+
+
 def origin_judgements(campaign: Campaign, trials: Sequence[Trial]) -> list[OriginJudgement]:
     """For each pair of builds, and for each launch that held both: did each side run its own commit's code?"""
     pairs: dict[int | str, dict[Side, Trial]] = {}
@@ -145,15 +179,21 @@ def _judge_pair(campaign: Campaign, pair: Mapping[Side, Trial]) -> OriginJudgeme
 
 
 def verdict_json(
-    campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial], *, stopped: str = ""
+    campaign: Campaign,
+    plans: Sequence[BlockPlan],
+    trials: Sequence[Trial],
+    *,
+    extensions: Sequence[Extension] = (),
+    stopped: str = "",
 ) -> dict[str, Any]:
     """The JSON of the comparison as it stands. `stopped`: why measuring ended before a decision ("budget")."""
-    judgement = judge(campaign, plans, trials)
-    decision = scoped_decision(with_stop(judgement.decision, stopped), campaign.scope)
+    judgement = judge(campaign, plans, trials, extensions)
+    ended = with_extensions(with_stop(judgement.decision, stopped), extensions)
+    decision = scoped_decision(ended, campaign.scope)
     num_blocks = len(judgement.survey.blocks)
     notes = [o.note for o in origin_judgements(campaign, trials) if o.note]
     said = sentence(decision, margin=campaign.policy["margin"], num_blocks=num_blocks)
-    return comparison_json(
+    comparison = comparison_json(
         campaign,
         decision,
         trials,
@@ -164,6 +204,13 @@ def verdict_json(
         next_step=next_step(campaign, decision),
         stopped=stopped,
     )
+    return {**comparison, "extensions": [asdict(extension) for extension in extensions]}
+
+
+def with_extensions(decision: Decision, extensions: Sequence[Extension]) -> Decision:
+    """Says last that the comparison was extended: what it found rests on more looks than it was planned with."""
+    found = tuple(extended(extension) for extension in extensions)
+    return replace(decision, reasons=(*decision.reasons, *found))
 
 
 def with_stop(decision: Decision, stopped: str) -> Decision:

@@ -1,6 +1,8 @@
 """Every threshold of perfguard in one place, with its unit and its reason. No other module holds a default."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -10,8 +12,11 @@ class Policy:
     # Largest slowdown called equivalent. Two percent is what a team usually agrees to look at; `calibrate`
     # recommends at least twice the launch noise of this machine.
     margin: float = 0.02
-    # Reported false REGRESSION or IMPROVEMENT, both directions and both stages together.
+    # Reported false REGRESSION or IMPROVEMENT, both directions, both stages and all extensions together.
     alpha: float = 0.001
+    # Share of alpha kept back for `extend`: extension k may use 2/3, 2/9, 2/27, ... of it. The largest share that
+    # still lets three primary metrics look first after 2 + 3 blocks is 3.5 %; docs/method.md says what it costs.
+    extension_share: float = 0.03
     # Slowdown credited to the accused side in the order test, as a share of the margin.
     floor_share: float = 0.25
     # Each look of the equivalence test; 0.0125 a look is 6 to 8 % over all looks at a true change of exactly the
@@ -26,6 +31,10 @@ class Policy:
     slow_rate: float = 0.0
     # Stop when the chance of any verdict at the end falls below this.
     futility: float = 0.05
+    # Fresh builds of each arm in stage two, by pairs: each of its first four blocks then runs every trial in a build
+    # of its own, so that what a rebuild alone does is part of the noise the order test is exact for. With 2 (for
+    # builds that are dear) one pair serves all blocks and is a placebo: both builds of an arm must agree.
+    confirm_builds: int = 8
     # Stage two runs unless a person says otherwise; without it a change ends as SUSPECT.
     is_confirmed: bool = True
     # Pause before each trial, as a share of the measured part, against neighbours with a period near the
@@ -42,3 +51,8 @@ class Policy:
     carry_over_alpha: float = 0.001
     # Wall-clock budget of the whole comparison; 0 means none.
     budget_s: float = 0.0
+
+
+def stored_policy(values: Mapping[str, Any]) -> Policy:
+    """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once."""
+    return Policy(**{"extension_share": 0.0, **values})

@@ -1,57 +1,149 @@
-"""What a comparison will cost, before anything runs: from this machine's history, else from stated assumptions."""
+"""What a comparison will cost, before anything runs: from a calibration, else this machine's history, else assumed."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import median
+from typing import Any
 
-from perfguard.policy import Policy
-from perfguard.records import Campaign
+from perfguard.calibration import SCHEMA, percent
+from perfguard.policy import Policy, stored_policy
+from perfguard.records import Campaign, Workload
 from perfguard.stats.design import rules_of
-from perfguard.stats.prices import LaunchCost, price_lines, price_list
+from perfguard.stats.prices import TRIALS_A_BLOCK, LaunchCost, price_lines, price_list
 from perfguard.store import Store, TrialCosts
 
 # Without history; said aloud wherever they are used.
-ASSUMED = LaunchCost(load_s=5.0, measured_s=5.0)
+ASSUMED_S = 5.0
 ASSUMED_NOISE = 0.01
 SHARED_LINE = "scope in-process: a block is one launch of four instances, each counted with a quarter of its load"
+# Calibrations of this workload looked at, newest first, for one of these parameters.
+MOST_CALIBRATIONS = 50
+AGES_S = {"day": 86400.0, "hour": 3600.0, "minute": 60.0}
 
 
-def price_lines_of(campaign: Campaign, store: Store) -> tuple[str, ...]:
-    """The price list of a planned campaign as lines for people; the first says where its numbers come from."""
-    history = store.trial_costs(campaign.workload.name, campaign.machine)
-    shared = store.trial_costs(campaign.workload.name, campaign.machine, scope="in-process")
-    is_shared = campaign.scope == "in-process"
-    used = shared if is_shared else history
-    primaries = [m for m in campaign.workload.metrics if m.primary]
-    noise = _noise(used, [m.name for m in primaries])
-    if used or history:
-        basis = f"from {sum(h.num_trials for h in used or history)} trials of this workload on this machine"
+@dataclass(frozen=True, kw_only=True)
+class Basis:
+    """Where prices come from: what a launch costs, its noise (None: assumed), and the lines that say so."""
+
+    cost: LaunchCost
+    noise: float | None
+    lines: tuple[str, ...]
+
+
+def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = None) -> tuple[str, ...]:
+    """The price list of a planned campaign as lines for people; the first says where its numbers come from.
+
+    `policy` of an extension instead of the campaign's own.
+    """
+    policy = policy or stored_policy(campaign.policy)
+    primaries = [metric.name for metric in campaign.workload.metrics if metric.primary]
+    found = newest_calibration(campaign, store)
+    if campaign.scope == "in-process":
+        basis = _from_shared(campaign, policy, store, primaries)
+    elif found is not None:
+        basis = _from_calibration(found, policy, primaries, datetime.now(UTC))
     else:
+        history = store.trial_costs(campaign.workload.name, campaign.machine)
+        basis = _from_history(campaign.workload, policy, history, primaries)
+    sd = basis.noise or ASSUMED_NOISE
+    listed = price_list(policy, max(1, len(primaries)), basis.cost, sd=sd, slow_rate=policy.slow_rate)
+    return (*basis.lines, *price_lines(listed))
+
+
+def newest_calibration(campaign: Campaign, store: Store) -> Mapping[str, Any] | None:
+    """The newest valid calibration (perfguard/calibration@1) of this machine, workload and size; None if never."""
+    workload = campaign.workload
+    for row in store.campaigns(MOST_CALIBRATIONS, workload=workload.name, kind="calibrate"):
+        stored = store.campaign(row.id)
+        if stored.machine != campaign.machine or not _same_size(stored.workload, workload):
+            continue
+        document = store.latest_verdict(row.id)
+        if document is not None and document.get("schema") == SCHEMA and _covers(document, workload):
+            return document
+    return None
+
+
+def _same_size(one: Workload, other: Workload) -> bool:
+    return (one.params, one.command, one.world_size) == (other.params, other.command, other.world_size)
+
+
+def _covers(calibration: Mapping[str, Any], workload: Workload) -> bool:
+    """Valid, and it says something of every noisy primary metric."""
+    known = {metric["name"] for metric in calibration["metrics"]}
+    wanted = {metric.name for metric in workload.metrics if metric.primary and not metric.exact}
+    return calibration["outcome"] != "INVALID" and wanted <= known
+
+
+def _from_calibration(found: Mapping[str, Any], policy: Policy, names: Sequence[str], now: datetime) -> Basis:
+    noise = max(float(m["noise"]["sd"]) for m in found["metrics"] if m["name"] in names)
+    age_s = (now - datetime.fromisoformat(found["created_at"])).total_seconds()
+    ended = "" if found["outcome"] == "CALIBRATED" else f", it ended {found['outcome']}"
+    lines = [f"calibrated {age(age_s)} ago ({found['id']}{ended}): launch noise {percent(noise)}"]
+    advised = float(found["recommended"]["margin"])
+    if policy.margin < advised:
+        lines.append(f"the margin of {percent(policy.margin)} is small for this machine; advised is {percent(advised)}")
+    cost = _cost(policy, float(found["load_s"]), float(found["measured_s"]))
+    return Basis(cost=cost, noise=noise, lines=tuple(lines))
+
+
+def _from_history(workload: Workload, policy: Policy, history: Sequence[TrialCosts], names: Sequence[str]) -> Basis:
+    noise = _noise(history, names)
+    if history:
+        load_s, measured_s = median(h.load_s for h in history), median(h.measured_s for h in history)
+        basis = f"from {sum(h.num_trials for h in history)} trials of this workload on this machine"
+    else:
+        load_s, measured_s = ASSUMED_S, ASSUMED_S
         basis = "assumed, nothing is stored yet: 5 s to load, 5 s measured"
-    what = "instance noise within a launch" if is_shared else "launch noise"
-    spread = f"{what} {100 * (noise or ASSUMED_NOISE):.2g} %{'' if noise else ' (assumed)'}"
-    policy = Policy(**campaign.policy)
-    cost = _shared_cost(_cost(history), shared, policy, max(1, len(primaries))) if is_shared else _cost(history)
-    listed = price_list(policy, max(1, len(primaries)), cost, sd=noise or ASSUMED_NOISE, slow_rate=policy.slow_rate)
-    scope = (SHARED_LINE,) if is_shared else ()
-    return (f"prices {basis}; {spread}", *scope, *price_lines(listed))
+    spread = f"launch noise {percent(noise or ASSUMED_NOISE)}{'' if noise else ' (assumed)'}"
+    asked = f"-- {shlex.join(workload.command)}" if workload.runner == "command" else f"-w {workload.name}"
+    never = f"never calibrated here: perfguard calibrate {asked}"
+    cost = _cost(policy, load_s, measured_s)
+    return Basis(cost=cost, noise=noise, lines=(never, f"prices {basis}; {spread}"))
 
 
-def _cost(history: Sequence[TrialCosts]) -> LaunchCost:
-    if not history:
-        return ASSUMED
-    return LaunchCost(load_s=median(h.load_s for h in history), measured_s=median(h.measured_s for h in history))
+def _from_shared(campaign: Campaign, policy: Policy, store: Store, names: Sequence[str]) -> Basis:
+    """Scope in-process: noise of instances, not of launches, which a calibration or other comparisons tell of.
+
+    A block costs a launch; what confirming launches cost beyond that comes with the fresh builds.
+    """
+    shared = store.trial_costs(campaign.workload.name, campaign.machine, scope=campaign.scope)
+    history = store.trial_costs(campaign.workload.name, campaign.machine)
+    full = _from_history(campaign.workload, policy, history, names).cost
+    load_s = median(h.load_s for h in shared) if shared else full.load_s / TRIALS_A_BLOCK
+    measured_s = median(h.measured_s for h in shared) if shared else full.measured_s
+    beyond_s = TRIALS_A_BLOCK * (full.load_s + full.measured_s - load_s - measured_s)
+    num_confirming = min(rules_of(policy, max(1, len(names))).design.confirm_looks, default=0)
+    rebuild_s = full.rebuild_s + max(0.0, num_confirming * beyond_s)
+    noise = _noise(shared, names)
+    basis = f"{sum(h.num_trials for h in shared)} instances of this workload here" if shared else "no history"
+    spread = f"noise within a launch {percent(noise or ASSUMED_NOISE)}{'' if noise else ' (assumed)'}"
+    lines = (f"prices from {basis}; {spread}", SHARED_LINE)
+    cost = LaunchCost(load_s=load_s, measured_s=measured_s, setup_s=full.setup_s, rebuild_s=rebuild_s)
+    return Basis(cost=cost, noise=noise, lines=lines)
 
 
-def _shared_cost(full: LaunchCost, shared: Sequence[TrialCosts], policy: Policy, num_primaries: int) -> LaunchCost:
-    """A quarter of a launch that holds a block; what confirming launches cost beyond that comes with the rebuild."""
-    quarter = _cost(shared) if shared else LaunchCost(load_s=full.load_s / 4, measured_s=full.measured_s)
-    beyond_s = 4 * (full.load_s + full.measured_s - quarter.load_s - quarter.measured_s)
-    num_confirming = min(rules_of(policy, num_primaries).design.confirm_looks, default=0)
-    return replace(quarter, rebuild_s=max(0.0, num_confirming * beyond_s))
+def _cost(policy: Policy, load_s: float, measured_s: float) -> LaunchCost:
+    """With the unmeasured first runs: one of each side at the start, one of each fresh build before confirmation.
+
+    Most confirmations take three blocks, each with a pair of builds a side while there are enough of them.
+    """
+    launch_s = load_s + measured_s
+    num_fresh = 2 * min(policy.confirm_builds, 6)
+    return LaunchCost(load_s=load_s, measured_s=measured_s, setup_s=2 * launch_s, rebuild_s=num_fresh * launch_s)
 
 
 def _noise(history: Sequence[TrialCosts], names: Sequence[str]) -> float | None:
     """The noisiest primary metric decides when a comparison ends."""
     noisiest = [max((h.noise[name] for name in names if name in h.noise), default=0.0) for h in history]
     return median(noisiest) if any(noisiest) else None
+
+
+def age(seconds: float) -> str:
+    """3 days, 1 hour, 20 minutes; less than a minute."""
+    for unit, size_s in AGES_S.items():
+        number = int(seconds // size_s)
+        if number >= 1:
+            return f"{number} {unit}{'s' if number > 1 else ''}"
+    return "less than a minute"

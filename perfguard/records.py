@@ -104,6 +104,22 @@ class BlockPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Extension:
+    """A further pre-registered part of a comparison that was left undecided, stored before it runs.
+
+    Number k (from 1) suspects in blocks of stage 2k + 1 and confirms in stage 2k + 2. `seed` draws its orders, since
+    the campaign's were known when its first results were; `budget_s` 0 means none.
+    """
+
+    number: int
+    created_at: str
+    seed: int
+    max_blocks: int
+    max_confirm_blocks: int
+    budget_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class BlockValues:
     """What a valid block measured: `values[metric]` holds four positive finite numbers in slot order."""
 
@@ -177,10 +193,13 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """Everything that was asked for, stored before the first trial runs."""
+    """Everything that was asked for, stored before the first trial runs.
+
+    A "control" is a planted slowdown measured as part of a "calibrate" campaign, which its method names.
+    """
 
     id: str
-    kind: Literal["compare", "run", "recheck", "judge"]
+    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control"]
     created_at: str
     workload: Workload
     arms: tuple[Arm, ...]

@@ -29,7 +29,13 @@ def replay_one(store: Store, wanted: str) -> dict[str, Any]:
     campaign, stored = store.campaign(wanted), store.latest_verdict(wanted)
     if campaign.kind != "compare" or stored is None:
         raise UsageError(f"{campaign.id} holds no verdict on a comparison", "perfguard runs")
-    again = verdict_json(campaign, store.blocks(wanted), store.trials(wanted), stopped=str(stored.get("stopped", "")))
+    again = verdict_json(
+        campaign,
+        store.blocks(wanted),
+        store.trials(wanted),
+        extensions=store.extensions(wanted),
+        stopped=str(stored.get("stopped", "")),
+    )
     differences = differing(stored, again)
     return {"id": campaign.id, "outcome": again["outcome"], "agrees": not differences, "differences": differences}
 

@@ -1,6 +1,6 @@
 """What a narrower scope asks for and what its verdict may say. Pure: requests and decisions in, words out.
 
-Scope in-process: blocks of stage one are measured by one launch each, both sides as instances in one process. A
+Scope in-process: blocks that can suspect are measured by one launch each, both sides as instances in one process. A
 suspicion is confirmed by ordinary launches, so that no REGRESSION rests on a shared process.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import Arm, BlockPlan, Campaign, Decision, Outcome, Reason, Scope, Workload
+from perfguard.stats.extension import is_suspicion
 
 IN_PROCESS: Scope = "in-process"
 SHARED = "Shared process: import state, allocator and clocks are common to both sides"
@@ -42,7 +43,7 @@ def check_scope(scope: Scope, workload: Workload, arms: Sequence[Arm], policy: P
 
 def is_one_launch(campaign: Campaign, plan: BlockPlan) -> bool:
     """Whether this block is measured by one launch."""
-    return campaign.scope == IN_PROCESS and plan.stage == 1
+    return campaign.scope == IN_PROCESS and is_suspicion(plan.stage)
 
 
 def scoped_decision(decision: Decision, scope: Scope) -> Decision:

@@ -41,6 +41,7 @@ BUILT_IN = (
             "dtype": "float32",
             "device": "cpu",
             "num_threads": 1,
+            "planted_slowdown": 1.0,
         },
     ),
     Workload(

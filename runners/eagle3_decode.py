@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 
 from runners.contract import ModeRun, Session
-from runners.timing import clock, find_warmup
+from runners.timing import clock, end_of_step, find_warmup
 
 
 @dataclass(kw_only=True)
@@ -25,14 +25,15 @@ class CycleLog:
     cycles_by_prompt: list[int] = field(default_factory=list)
 
 
-def measure(session: Session, prompts: Sequence[list[int]], tokens: int) -> ModeRun:
+def measure(session: Session, prompts: Sequence[list[int]], tokens: int, slowdown: float = 1.0) -> ModeRun:
     """Generate at least `tokens` ids for each prompt and keep exactly `tokens`.
 
     The surplus of a prompt's last cycle is left out of tokens and digest, but counts for throughput and accept
-    length: the cycle's whole time is counted too.
+    length: the cycle's whole time is counted too. `slowdown` above 1 is a control: each phase then takes that
+    many times as long.
     """
     log = new_log(len(prompts) * tokens)
-    generated = [generate(session, prompt, tokens, log)[:tokens] for prompt in prompts]
+    generated = [generate(session, prompt, tokens, log, slowdown)[:tokens] for prompt in prompts]
     return summarise(log, generated)
 
 
@@ -42,7 +43,9 @@ def new_log(rows: int) -> CycleLog:
     )
 
 
-def generate(session: Session, prompt: list[int], tokens: int, log: CycleLog) -> list[int]:
+def generate(
+    session: Session, prompt: list[int], tokens: int, log: CycleLog, slowdown: float = 1.0
+) -> list[int]:
     """Whole cycles until there are `tokens` ids. Raises ValueError on a cycle that emits too few or too many."""
     session.synchronize()
     begin = clock()
@@ -51,24 +54,24 @@ def generate(session: Session, prompt: list[int], tokens: int, log: CycleLog) ->
     log.ttft_s.append(clock() - begin)
     before = log.cycles
     while len(ids) < tokens:
-        emitted = cycle(session, log)
+        emitted = cycle(session, log, slowdown)
         ids.extend(emitted)
     log.cycles_by_prompt.append(log.cycles - before)
     return ids
 
 
-def cycle(session: Session, log: CycleLog) -> list[int]:
+def cycle(session: Session, log: CycleLog, slowdown: float = 1.0) -> list[int]:
     row = log.cycles
     begin = clock()
     drafted = session.draft()
     session.synchronize()
-    is_drafted = clock()
+    is_drafted = end_of_step(begin, slowdown)
     verified = session.verify(drafted)
     session.synchronize()
-    is_verified = clock()
+    is_verified = end_of_step(is_drafted, slowdown)
     emitted = session.accept(drafted, verified)
     session.synchronize()
-    end = clock()
+    end = end_of_step(is_verified, slowdown)
     log.draft_s[row] = is_drafted - begin
     log.verify_s[row] = is_verified - is_drafted
     log.accept_s[row] = end - is_verified

@@ -55,7 +55,7 @@ def run(launch: Launch) -> Measurement:
     load_s = announce_ready(launch)
     begin = clock()
     with quiet():
-        replay(launch, slots, prompts, params.tokens)
+        replay(launch, slots, prompts, params)
     measured_s = clock() - begin
     about = {
         "load_s": load_s,
@@ -131,13 +131,13 @@ def warm_up(slot: Slot, modes: Sequence[str], prompts: Sequence[list[int]], toke
             MODES[mode].measure(slot.session, prompts[:1], min(tp_moe.WARMUP_TOKENS, tokens))
 
 
-def replay(launch: Launch, slots: Sequence[Slot], prompts: Sequence[list[int]], tokens: int) -> None:
+def replay(launch: Launch, slots: Sequence[Slot], prompts: Sequence[list[int]], params: TpMoeParams) -> None:
     for mode in launch.spec.modes:
         for slot in slots:
-            slot.logs[mode], slot.tokens[mode] = MODES[mode].new_log(len(prompts) * tokens), []
+            slot.logs[mode], slot.tokens[mode] = MODES[mode].new_log(len(prompts) * params.tokens), []
         for number, prompt in enumerate(prompts):
             for place in round_order(launch, mode, number):
-                take_turn(slots[place], mode, prompt, tokens)
+                take_turn(slots[place], mode, prompt, params)
         for slot in slots:
             with slot.table.active():
                 slot.marks[mode] = dict(slot.session.marks())
@@ -150,12 +150,13 @@ def round_order(launch: Launch, mode: str, number: int) -> list[int]:
     return places
 
 
-def take_turn(slot: Slot, mode: str, prompt: list[int], tokens: int) -> None:
+def take_turn(slot: Slot, mode: str, prompt: list[int], params: TpMoeParams) -> None:
     with slot.table.active():
         begin = clock()
-        ids = MODES[mode].generate(slot.session, prompt, tokens, slot.logs[mode])
+        log = slot.logs[mode]
+        ids = MODES[mode].generate(slot.session, prompt, params.tokens, log, params.planted_slowdown)
         slot.measured_s += clock() - begin
-    slot.tokens[mode].append(ids[:tokens])
+    slot.tokens[mode].append(ids[: params.tokens])
 
 
 def observe_slot(slot: Slot, params: TpMoeParams, *, is_first: bool) -> dict[str, Any]:

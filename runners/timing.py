@@ -86,6 +86,19 @@ def trend_z(values: Sequence[float]) -> float:
     return score / math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
 
 
+def end_of_step(begin_s: float, slowdown: float = 1.0) -> float:
+    """The time now; with a planted slowdown, once the step has taken that many times as long as it did by itself.
+
+    Busy until then, as slow code would be: a process that sleeps lets clocks and caches rest.
+    """
+    now = clock()
+    if slowdown > 1.0:
+        until = begin_s + slowdown * (now - begin_s)
+        while now < until:
+            now = clock()
+    return now
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """No garbage collection inside: a collection is a pause of the harness, not of the subject."""

@@ -24,7 +24,10 @@ EXACT_DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True, kw_only=True)
 class TpMoeParams:
-    """Parameters of the workload. `tp` 0: as many ranks as were started. Empty paths: the tiny pair of models."""
+    """Parameters of the workload. `tp` 0: as many ranks as were started. Empty paths: the tiny pair of models.
+
+    `planted_slowdown` is a control: 1.05 makes every timed step 5 % slower, which a comparison must then find.
+    """
 
     tp: int = 0
     prompts: int = 4
@@ -33,6 +36,7 @@ class TpMoeParams:
     dtype: str = "float32"
     device: str = "cpu"
     num_threads: int = 1
+    planted_slowdown: float = 1.0
     target: str = ""
     draft: str = ""
     prompt_file: str = ""
@@ -57,7 +61,7 @@ def run(launch: Launch) -> Measurement:
     load_s = announce_ready(launch)
     begin = clock()
     with quiet():
-        runs, marks = measure_modes(session, launch.spec.modes, prompts, params.tokens)
+        runs, marks = measure_modes(session, launch.spec.modes, prompts, params.tokens, params.planted_slowdown)
     measured_s = clock() - begin
     observed = {
         "origin": origin.collect(launch.subject_root, observe.own_maps()),
@@ -80,6 +84,8 @@ def check(launch: Launch, params: TpMoeParams) -> None:
         raise ValueError(f"params: tokens is {params.tokens}; at least 2, as prefill gives the first")
     if params.tp not in (0, launch.world_size):
         raise ValueError(f"params: tp is {params.tp}, but {launch.world_size} ranks were started")
+    if not 1.0 <= params.planted_slowdown < float("inf"):
+        raise ValueError(f"params: planted_slowdown is {params.planted_slowdown}; a factor of at least 1")
 
 
 def read_prompts(params: TpMoeParams) -> list[list[int]]:
@@ -107,11 +113,11 @@ def session_spec(launch: Launch, params: TpMoeParams, prompts: Sequence[Sequence
 
 
 def measure_modes(
-    session: Session, modes: Sequence[str], prompts: Sequence[list[int]], tokens: int
+    session: Session, modes: Sequence[str], prompts: Sequence[list[int]], tokens: int, slowdown: float = 1.0
 ) -> tuple[dict[str, ModeRun], dict[str, dict[str, float]]]:
     runs, marks = {}, {}
     for mode in modes:
-        runs[mode] = MODES[mode](session, prompts, tokens)
+        runs[mode] = MODES[mode](session, prompts, tokens, slowdown)
         marks[mode] = dict(session.marks())
     return runs, marks
 

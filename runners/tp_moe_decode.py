@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 
 from runners.contract import ModeRun, Session
-from runners.timing import clock, find_warmup
+from runners.timing import clock, end_of_step, find_warmup
 
 
 @dataclass(kw_only=True)
@@ -17,10 +17,13 @@ class PlainLog:
     steps: int = 0
 
 
-def measure(session: Session, prompts: Sequence[list[int]], tokens: int) -> ModeRun:
-    """Generate exactly `tokens` ids for each prompt: one by prefill, the others by single steps."""
+def measure(session: Session, prompts: Sequence[list[int]], tokens: int, slowdown: float = 1.0) -> ModeRun:
+    """Generate exactly `tokens` ids for each prompt: one by prefill, the others by single steps.
+
+    `slowdown` above 1 is a control: each step then takes that many times as long.
+    """
     log = new_log(len(prompts) * tokens)
-    generated = [generate(session, prompt, tokens, log) for prompt in prompts]
+    generated = [generate(session, prompt, tokens, log, slowdown) for prompt in prompts]
     return summarise(log, generated)
 
 
@@ -28,7 +31,9 @@ def new_log(rows: int) -> PlainLog:
     return PlainLog(token_s=[0.0] * rows)
 
 
-def generate(session: Session, prompt: list[int], tokens: int, log: PlainLog) -> list[int]:
+def generate(
+    session: Session, prompt: list[int], tokens: int, log: PlainLog, slowdown: float = 1.0
+) -> list[int]:
     session.synchronize()
     begin = clock()
     token = session.prefill(prompt, mode="plain")
@@ -39,7 +44,7 @@ def generate(session: Session, prompt: list[int], tokens: int, log: PlainLog) ->
         begin = clock()
         token = session.decode(token)
         session.synchronize()
-        log.token_s[log.steps] = clock() - begin
+        log.token_s[log.steps] = end_of_step(begin, slowdown) - begin
         log.steps += 1
         ids.append(token)
     return ids

@@ -22,10 +22,12 @@ MAY_IMPORT = {
     "perfguard.workloads": NOUNS,
     "perfguard.config": NOUNS | {"perfguard.workloads"},
     "perfguard.comparison": NOUNS,
+    "perfguard.calibration": NOUNS | {"perfguard.stats", "perfguard.comparison"},
     "perfguard.claims": set(),
-    "perfguard.scopes": NOUNS,
+    "perfguard.scopes": NOUNS | {"perfguard.stats"},
     "perfguard.conclusions": NOUNS | {"perfguard.scopes"},
     "perfguard.demo_history": NOUNS,
+    "perfguard.hooks": set(),
     "perfguard.judging": NOUNS
     | {
         "perfguard.stats",

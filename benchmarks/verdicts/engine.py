@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.verdicts.scenarios import Batch, Flags, Floats, Noise
+from benchmarks.verdicts.scenarios import Batch, Flags, Floats, Noise, Numbers
+from perfguard.policy import Policy
 from perfguard.records import Metric, Outcome
 from perfguard.stats.design import Rules
 from perfguard.stats.effects import series_of_logs
@@ -27,18 +28,20 @@ class Simulated:
     trials: int
 
 
-def draw_batch(num: int, rules: Rules, sd: float, rng: np.random.Generator) -> Batch:
+def draw_batch(num: int, rules: Rules, sd: float, rng: np.random.Generator, num_builds: int) -> Batch:
     """Random orders and builds of `num` comparisons, as `plan_block` draws them."""
     num_blocks = rules.max_blocks + rules.max_confirm_blocks
     heads = np.array([[slot in pair for slot in range(4)] for pair in HEAD_SLOTS])
     is_head = heads[rng.integers(0, 6, (num, num_blocks))]
-    is_second = _second_builds(is_head, rng)
-    is_second[:, : rules.max_blocks] = False
-    return Batch(is_head=is_head, is_second=is_second, num_ones=rules.max_blocks, sd=sd)
+    pairs = np.arange(num_blocks - rules.max_blocks) % (num_builds // 2)
+    builds = np.ones(is_head.shape, dtype=np.int64)
+    fresh = 2 + 2 * pairs[None, :, None] + _seconds(is_head, rng)[:, rules.max_blocks :]
+    builds[:, rules.max_blocks :] = fresh
+    return Batch(is_head=is_head, builds=builds, num_ones=rules.max_blocks, sd=sd)
 
 
-def _second_builds(is_head: Flags, rng: np.random.Generator) -> Flags:
-    """In each arm of each block one of the two slots, by coin, runs build 2."""
+def _seconds(is_head: Flags, rng: np.random.Generator) -> Flags:
+    """In each arm of each block one of the two slots, by coin, runs the second build of its pair."""
     score = rng.random(is_head.shape)
     is_second = np.zeros(is_head.shape, dtype=bool)
     for is_arm in (is_head, ~is_head):
@@ -46,20 +49,29 @@ def _second_builds(is_head: Flags, rng: np.random.Generator) -> Flags:
     return is_second
 
 
-def simulate(rules: Rules, noise: Noise, *, effect: float, sd: float, num: int, seed: int) -> list[Simulated]:
+def simulate(
+    rules: Rules,
+    noise: Noise,
+    *,
+    effect: float,
+    sd: float,
+    num: int,
+    seed: int,
+    num_builds: int = Policy().confirm_builds,
+) -> list[Simulated]:
     """`num` comparisons of one metric in which head is slower by `effect` (0.03 is three percent; below 0 faster)."""
     rng = np.random.default_rng(seed)
-    batch = draw_batch(num, rules, sd, rng)
+    batch = draw_batch(num, rules, sd, rng, num_builds)
     logs = noise(batch, rng) + np.log1p(effect) * batch.is_head
-    return [compare(rules, logs[n], batch.is_head[n], batch.is_second[n]) for n in range(num)]
+    return [compare(rules, logs[n], batch.is_head[n], batch.builds[n]) for n in range(num)]
 
 
-def compare(rules: Rules, logs: Floats, is_head: Flags, is_second: Flags) -> Simulated:
+def compare(rules: Rules, logs: Floats, is_head: Flags, builds: Numbers) -> Simulated:
     """One comparison on given log slowdowns (Q, 4); the first `max_blocks` blocks are stage one's."""
     num_ones = rules.max_blocks
     ones = series_of_logs(logs[:num_ones], is_head[:num_ones])
     twos = series_of_logs(logs[num_ones:], is_head[num_ones:])
-    state = follow(rules, METRIC, ones, twos, is_second[num_ones:], seed=0)
+    state = follow(rules, METRIC, ones, twos, builds[num_ones:], seed=0)
     blocks = state.one.at + (state.two.at if state.two else 0)
     return Simulated(outcome=outcome_of(state), trials=4 * blocks)
 

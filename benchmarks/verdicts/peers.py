@@ -70,7 +70,7 @@ def changed_share(rule: Rule, noise: Noise, *, effect: float, sd: float, num: in
     rng = np.random.default_rng(seed)
     is_head = np.zeros((num, 2 * TRIALS_A_SIDE // 4, 4), dtype=bool)
     is_head.reshape(num, -1)[:, TRIALS_A_SIDE:] = True
-    batch = Batch(is_head=is_head, is_second=np.zeros_like(is_head), num_ones=is_head.shape[1], sd=sd)
+    batch = Batch(is_head=is_head, builds=np.ones(is_head.shape, dtype=np.int64), num_ones=is_head.shape[1], sd=sd)
     times = np.exp(noise(batch, rng) + np.log1p(effect) * is_head).reshape(num, -1)
     return float(rule(times[:, :TRIALS_A_SIDE], times[:, TRIALS_A_SIDE:]).mean())
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +20,7 @@ class Batch:
     """Orders and builds of a batch: (N, Q, 4). `sd` is the noise of one launch, `num_ones` blocks are stage one's."""
 
     is_head: Flags
-    is_second: Flags
+    builds: Numbers
     num_ones: int
     sd: float
 
@@ -78,10 +79,10 @@ def periodic(batch: Batch, rng: np.random.Generator) -> Floats:
 
 
 def build_luck(batch: Batch, rng: np.random.Generator) -> Floats:
-    """Each of the four builds is faster or slower by itself, sd 1 %: outside the guarantee, hence stage two."""
-    luck = rng.normal(0.0, 0.01, (len(batch.is_head), 2, 2))
+    """Each build is faster or slower by itself, sd 1 %: stage one cannot see it, stage two has fresh builds."""
+    luck = rng.normal(0.0, 0.01, (len(batch.is_head), 2, batch.builds.max() + 1))
     rows = np.arange(len(luck))[:, None, None]
-    return iid(batch, rng) + luck[rows, batch.is_head.astype(int), batch.is_second.astype(int)]
+    return iid(batch, rng) + luck[rows, batch.is_head.astype(int), batch.builds]
 
 
 def lottery(batch: Batch, rng: np.random.Generator) -> Floats:

@@ -95,6 +95,7 @@ def sizes() -> list[str]:
 def page(tallies: Tallies) -> str:
     policy, count = Policy(), min(tally.num for tally in tallies.values())
     bounds = [100 * false_report_bound(rules_of(policy, k).design, k) for k in (1, 2)]
+    kept = 100 * policy.alpha * policy.extension_share
     title = [
         "# Calibration of the verdict",
         "",
@@ -105,6 +106,7 @@ def page(tallies: Tallies) -> str:
         "",
         f"By construction a false report has a chance of at most {bounds[0]:.3g} % with one primary metric and",
         f"{bounds[1]:.3g} % with two, on every machine whose noise does not depend on the side or on our order.",
+        f"All extensions that may follow together add at most {kept:.2g} %.",
         "",
     ]
     parts = [

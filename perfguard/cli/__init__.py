@@ -6,7 +6,9 @@ from typing import Any
 import typer
 
 # Each of these registers its commands on `app`; none of them imports anything heavy at its top.
+from perfguard.cli import calibrate as calibrate
 from perfguard.cli import demo as demo
+from perfguard.cli import extending as extending
 from perfguard.cli import measure as measure
 from perfguard.cli import stored as stored
 from perfguard.cli.app import app
@@ -20,7 +22,7 @@ CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; every error a user can cause ends as text, not as a trace."""
     try:
-        return int(app(args=arguments, standalone_mode=False) or 0)
+        return int(app(args=arguments, prog_name="perfguard", standalone_mode=False) or 0)
     except PerfguardError as error:
         _show(str(error), error.next_step)
         return error.exit_code

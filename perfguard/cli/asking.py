@@ -15,6 +15,7 @@ from perfguard.records import Better, Metric, Workload
 from perfguard.workloads import find, of_command, with_modes, with_params
 
 if TYPE_CHECKING:
+    from perfguard.hooks import Hook
     from perfguard.subject.repository import Repository
 
 
@@ -136,3 +137,10 @@ def claimed_metric(workload: Workload, was: float) -> Metric:
     if not math.isfinite(was) or was <= 0:
         raise UsageError(f"--was {was:g} is not a positive number", "--was 89")
     return next(metric for metric in workload.metrics if metric.primary)
+
+
+def hook_of(on_suspect: str, config: Config, folder: Path) -> Hook:
+    """The command line's, else that of perfguard.toml; it runs in `folder`, the repository."""
+    from perfguard.hooks import Hook
+
+    return Hook(command=on_suspect or config.on_suspect, folder=folder)

@@ -8,14 +8,15 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import WorkloadOptions, claimed_metric, open_project, policy_of, workload_of
-from perfguard.config import parse_pairs, parse_params
+from perfguard.cli.asking import WorkloadOptions, claimed_metric, hook_of, open_project, policy_of, workload_of
+from perfguard.config import load, parse_pairs, parse_params
 from perfguard.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfguard.experiment import Observer
+    from perfguard.hooks import Hook
     from perfguard.store import Store
 
 
@@ -58,6 +59,7 @@ def compare(
     was: Annotated[float | None, typer.Option(help="The number that was believed; shown beside what is now.")] = None,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the price list and measure nothing.")] = False,
     resume: Annotated[str, typer.Option(help="Go on with an interrupted comparison, by its id.")] = "",
+    on_suspect: o.OnSuspect = "",
     quiet: o.Quiet = False,
 ) -> None:
     """Has head changed performance against base? Interleaved blocks of both sides, then a verdict.
@@ -83,24 +85,24 @@ def _compare(asked: dict[str, Any], *, plan_only: bool) -> None:
     from perfguard.pricing import price_lines_of
 
     repository, config = open_project(asked["repo"])
-    request = _request(asked, config, ("base", "head"))
-    with _opened(asked, repository.root) as (store, observer):
-        campaign = plan_campaign(request, repository)
+    campaign = plan_campaign(_request(asked, config, ("base", "head")), repository)
+    with opened(asked, repository.root) as (store, observer):
         prices = price_lines_of(campaign, store)
         if plan_only:
-            _print_prices(campaign, prices, asked["json_file"])
+            print_prices(campaign.seed, prices, asked["json_file"])
             raise typer.Exit(0)
         for line in prices:
             observer.say(line)
         comparison = experiment.compare(campaign, repository, store, observer)
-        _finish(comparison, store, asked["json_file"])
+        finish(comparison, store, asked["json_file"], hook_of(asked["on_suspect"], config, repository.root))
 
 
 def _resume(campaign_id: str, asked: dict[str, Any]) -> None:
     from perfguard import experiment
     from perfguard.subject.repository import open_repository
 
-    changed = [name for name, value in asked.items() if value and name not in ("repo", "db", "json_file", "quiet")]
+    same = ("repo", "db", "json_file", "quiet", "on_suspect")
+    changed = [name for name, value in asked.items() if value and name not in same]
     if changed:
         raise UsageError(
             f"--resume goes on with what was asked for then; {', '.join(changed)} cannot be given again",
@@ -109,10 +111,11 @@ def _resume(campaign_id: str, asked: dict[str, Any]) -> None:
     db = o.database(asked["db"], asked["repo"])
     if not db.exists():
         raise UsageError(f"no results database at {db}", "perfguard compare --resume ID --db FILE")
-    with _opened(asked, asked["repo"]) as (store, observer):
+    with opened(asked, asked["repo"]) as (store, observer):
         repository = open_repository(Path(store.campaign(campaign_id).repository))
         comparison = experiment.resume(campaign_id, repository, store, observer)
-        _finish(comparison, store, asked["json_file"])
+        hook = hook_of(asked["on_suspect"], load(repository.root), repository.root)
+        finish(comparison, store, asked["json_file"], hook)
 
 
 @app.command()
@@ -182,7 +185,7 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
     o.check_json(asked["json_file"])
     repository, config = open_project(asked["repo"])
     request = _request(asked, config, ("revision",), kind=kind)
-    with _opened(asked, repository.root) as (store, observer):
+    with opened(asked, repository.root) as (store, observer):
         if kind == "recheck":
             metric = claimed_metric(request.workload, asked["was"])
             result = single.recheck(request, metric, repository, store, observer)
@@ -200,7 +203,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
     from perfguard.campaign import Request
     from perfguard.scopes import scope_of
 
-    workload = workload_of(_workload_options(asked), config)
+    workload = workload_of(workload_options(asked), config)
     if asked.get("was") is not None:
         claimed_metric(workload, asked["was"])
     return Request(
@@ -223,7 +226,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
     )
 
 
-def _workload_options(asked: dict[str, Any]) -> WorkloadOptions:
+def workload_options(asked: dict[str, Any]) -> WorkloadOptions:
     same = ("metric", "better", "unit", "read", "setup", "timeout", "ready_timeout", "modes")
     return WorkloadOptions(
         name=asked["workload"],
@@ -248,7 +251,7 @@ def _wish(asked: dict[str, Any], side: str) -> Any:
 
 
 @contextmanager
-def _opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observer]]":
+def opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observer]]":
     """The database, open for writing, and the progress display on standard error."""
     import sys
 
@@ -266,16 +269,17 @@ def _opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observe
         raise Interrupted("nobody reads the progress any more (2>&1 | head)", "perfguard runs") from None
 
 
-def _print_prices(campaign: Any, lines: tuple[str, ...], json_file: str) -> None:
+def print_prices(seed: int, lines: tuple[str, ...], json_file: str) -> None:
     if json_file:
-        plan = {"schema": "perfguard/plan@1", "seed": campaign.seed, "prices": list(lines)}
+        plan = {"schema": "perfguard/plan@1", "seed": seed, "prices": list(lines)}
         o.write_json(plan, json_file)
     if json_file != "-":
         for line in lines:
             typer.echo(line)
 
 
-def _finish(comparison: dict[str, Any], store: "Store", json_file: str) -> None:
+def finish(comparison: dict[str, Any], store: "Store", json_file: str, hook: "Hook") -> None:
+    from perfguard.hooks import tell_of_suspicion
     from perfguard.report.terminal import open_console, render_comparison
 
     with o.verdict_output():
@@ -284,4 +288,7 @@ def _finish(comparison: dict[str, Any], store: "Store", json_file: str) -> None:
         if json_file != "-":
             trials = store.trials(comparison["id"], with_record=False)
             render_comparison(comparison, trials, open_console())
+    with o.verdict_output():
+        if problem := tell_of_suspicion(hook, comparison):
+            typer.echo(problem, err=True)
     raise typer.Exit(comparison["exit_code"])

@@ -50,6 +50,7 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
 
     Example: perfguard show latest
     """
+    from perfguard.report.calibration import render_calibration
     from perfguard.report.show import render_show
     from perfguard.report.single import render_single
     from perfguard.report.terminal import open_console
@@ -62,9 +63,10 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
     if json_file == "-":
         return
     console = open_console()
-    render_show(campaign, blocks, trials, verdict if campaign.kind == "compare" else None, console)
-    if verdict is not None and campaign.kind != "compare":
-        render_single(verdict, console)
+    is_comparison = campaign.kind in ("compare", "control")
+    render_show(campaign, blocks, trials, verdict if is_comparison else None, console)
+    if verdict is not None and not is_comparison:
+        (render_calibration if campaign.kind == "calibrate" else render_single)(verdict, console)
 
 
 def _trial_json(trial: Any) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A false report needs stage one to accuse a metric in one direction AND stage two, on orders drawn afresh, to agree.
 So per metric and direction its chance is at most (sum of stage one's alphas) x (sum of stage two's), and over both
-directions and all primary metrics at most 2 x metrics x that product. Everything here keeps this <= alpha.
+directions and all primary metrics at most 2 x metrics x that product. Everything here keeps this within alpha less
+the share that `extension.py` may spend later.
 
 The rule (`benchmarks/verdicts/choose_design.py` simulates it beside others):
 - The first looks sit where a perfect separation is enough: after q1 and q2 blocks, with alpha 6^-q. Their total
@@ -75,8 +76,8 @@ def rules_of(policy: Policy, num_primaries: int, slow_rate: float = 0.0) -> Rule
 
 
 def choose_design(policy: Policy, num_primaries: int) -> Design:
-    """Looks and alphas of both stages with 2 * num_primaries * sum * sum <= policy.alpha."""
-    bound = policy.alpha / (2 * max(1, num_primaries))
+    """Looks and alphas of both stages with 2 * num_primaries * sum * sum <= alpha * (1 - extension_share)."""
+    bound = policy.alpha * (1 - policy.extension_share) / (2 * max(1, num_primaries))
     firsts = _first_looks(policy, bound)
     if firsts is None:
         return Design(looks={}, confirm_looks={})

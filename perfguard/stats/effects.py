@@ -15,6 +15,7 @@ from perfguard.records import BlockValues, Metric
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 
 # A block whose spread exceeds twice the median spread counts less: a clock flip or an outlier fell into it.
 SPREAD_LIMIT = 2.0
@@ -77,6 +78,16 @@ def first(series: Series, num_blocks: int) -> Series:
         is_head=series.is_head[:num_blocks],
         effects=series.effects[:num_blocks],
         squares=series.squares[:num_blocks],
+    )
+
+
+def joined(one: Series, other: Series) -> Series:
+    """The blocks of one series, then those of the other."""
+    return Series(
+        logs=np.concatenate([one.logs, other.logs]),
+        is_head=np.concatenate([one.is_head, other.is_head]),
+        effects=np.concatenate([one.effects, other.effects]),
+        squares=np.concatenate([one.squares, other.squares]),
     )
 
 

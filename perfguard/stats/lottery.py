@@ -28,13 +28,35 @@ class Lottery:
     num_slow_head: int
 
 
-def find_lottery(series: Series, margin: float) -> Lottery | None:
-    """Modes further apart than the margin (log), of which at least one arm shows both; else None.
+@dataclass(frozen=True, kw_only=True)
+class Modes:
+    """Two modes among launches of one and the same code; `gap` is the log distance of their centres."""
 
-    Each launch is set against the mean of the two fastest of its block, so that drift between blocks drops out.
-    """
-    fastest_Q2 = np.sort(series.logs, axis=1)[:, :2]
-    excess = (series.logs - fastest_Q2.mean(axis=1, keepdims=True)).ravel()
+    gap: float
+    num_launches: int
+    num_slow: int
+
+
+def find_modes(logs_Q4: Floats, margin: float) -> Modes | None:
+    """The lottery test on launches of one arm: modes further apart than the margin (log), else None."""
+    excess = _excess(logs_Q4)
+    split = _split(np.sort(excess), margin)
+    if split is None:
+        return None
+    gap, threshold = split
+    return Modes(gap=gap, num_launches=excess.size, num_slow=int((excess > threshold).sum()))
+
+
+def _excess(logs_Q4: Floats) -> Floats:
+    """Each launch against the mean of the two fastest of its block, so that drift between blocks drops out."""
+    fastest_Q2 = np.sort(logs_Q4, axis=1)[:, :2]
+    excess: Floats = (logs_Q4 - fastest_Q2.mean(axis=1, keepdims=True)).ravel()
+    return excess
+
+
+def find_lottery(series: Series, margin: float) -> Lottery | None:
+    """Modes further apart than the margin (log), of which at least one arm shows both; else None."""
+    excess = _excess(series.logs)
     split = _split(np.sort(excess), margin)
     if split is None:
         return None

@@ -1,7 +1,9 @@
 """The placebo inside stage two: do two builds of the same code differ? Never looks at head against base.
 
-Per-build luck (code layout, autotuner, caches, path length) is invisible to randomised orders. Stage two runs two
-builds of each arm in every block, so the trials that confirm a change also measure what a rebuild alone does.
+Per-build luck (code layout, autotuner, caches, path length) is invisible to randomised orders as long as an arm keeps
+its build. Stage two therefore runs fresh builds. Where there are many, each trial has its own and luck is noise like
+any other. Where builds are dear, one pair of each arm serves all blocks, and the trials that confirm a change also
+measure what a rebuild alone does: the placebo.
 """
 
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfguard.records import BlockValues
-from perfguard.stats.effects import Flags, Floats, Series, weights
+from perfguard.stats.effects import Flags, Floats, Numbers, Series, weights
 from perfguard.stats.equivalence import t_quantile
 
 ALPHA = 0.025
@@ -18,7 +20,7 @@ ALPHA = 0.025
 
 @dataclass(frozen=True, kw_only=True)
 class Placebo:
-    """Build 2 against build 1 of each arm: distance in logs, and the half-width of its 97.5 % bounds."""
+    """The two builds of each arm against each other: distance in logs, and the half-width of its 97.5 % bounds."""
 
     base_difference: float
     head_difference: float
@@ -29,21 +31,29 @@ class Placebo:
         return max(self.base_difference, self.head_difference)
 
 
-def second_builds(blocks: Sequence[BlockValues]) -> Flags:
-    return np.array([[build == "2" for build in block.builds] for block in blocks], dtype=bool).reshape(-1, 4)
+def build_numbers(blocks: Sequence[BlockValues]) -> Numbers:
+    """(Q, 4): the build that each slot ran."""
+    return np.array([[int(build) for build in block.builds] for block in blocks], dtype=np.int64).reshape(-1, 4)
 
 
-def has_two_builds(series: Series, is_second_Q4: Flags) -> bool:
-    """Each arm ran both its builds in every block."""
-    head_Q = (series.is_head & is_second_Q4).sum(axis=1)
-    return bool((head_Q == 1).all() and (is_second_Q4.sum(axis=1) == 2).all())
+def has_one_pair(series: Series, builds_Q4: Numbers) -> bool:
+    """Each arm ran the same two builds in every block, so that they can be compared."""
+    pairs = [np.sort(builds_Q4[is_arm].reshape(-1, 2), axis=1) for is_arm in (series.is_head, ~series.is_head)]
+    return all(bool((pair == pair[0]).all() and pair[0, 0] != pair[0, 1]) for pair in pairs)
 
 
-def measure_placebo(series: Series, is_second_Q4: Flags) -> Placebo:
+def num_fresh_builds(series: Series, builds_Q4: Numbers) -> int:
+    """Different builds of the arm that had fewer; 1 means nothing is known of rebuilds."""
+    return min(len(np.unique(builds_Q4[is_arm])) for is_arm in (series.is_head, ~series.is_head))
+
+
+def measure_placebo(series: Series, builds_Q4: Numbers) -> Placebo:
     """Weighted mean build difference of each arm over blocks, with one variance for both arms, 2 (q - 1) df.
 
-    Needs two blocks of two builds an arm.
+    Needs two blocks in which each arm ran the same two builds.
     """
+    last_of_head, last_of_base = builds_Q4[series.is_head].max(), builds_Q4[~series.is_head].max()
+    is_second_Q4 = builds_Q4 == np.where(series.is_head, last_of_head, last_of_base)
     w_Q = weights(series.squares)
     base_Q = _differences(series, is_second_Q4, ~series.is_head)
     head_Q = _differences(series, is_second_Q4, series.is_head)

@@ -15,15 +15,16 @@ HEAD_SLOTS: tuple[tuple[int, int], ...] = tuple(combinations(range(4), 2))
 ORDERS: tuple[str, ...] = tuple("".join("B" if j in head else "A" for j in range(4)) for head in HEAD_SLOTS)
 
 
-def plan_block(seed: int, stage: int, index: int) -> BlockPlan:
+def plan_block(seed: int, stage: int, index: int, confirm_builds: int) -> BlockPlan:
     """Draws one block: its order uniform over six, its pauses uniform in [0, 1).
 
-    Stage 1 uses the first build of each arm. From stage 2 on each arm runs its builds 1 and 2 once, in random
-    order. Any integers are accepted; equal arguments give an equal plan for ever.
+    Stage 1 uses build 1 of each arm. From stage 2 on each arm runs a pair of fresh builds once each, in random order:
+    2 and 3 in the first block, 4 and 5 in the next, and from the start again after `confirm_builds` of them (an even
+    number, at most 8). Any integers are accepted; equal arguments give an equal plan for ever.
     """
     words = _words(f"perfguard block {seed} {stage} {index}")
     order = ORDERS[words[0] % 6]
-    builds = _builds(order, words[1]) if stage > 1 else "1111"
+    builds = _builds(order, words[1], index % (confirm_builds // 2)) if stage > 1 else "1111"
     pauses = (_fraction(words[2]), _fraction(words[3]), _fraction(words[4]), _fraction(words[5]))
     return BlockPlan(stage=stage, index=index, order=order, builds=builds, pauses=pauses)
 
@@ -43,9 +44,10 @@ def _words(key: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(digest[i : i + 8], "big") for i in range(0, 64, 8))
 
 
-def _builds(order: str, word: int) -> str:
-    """Two bits: which of the two slots of base, and of head, gets build 1."""
-    builds = {"A": "12" if word & 1 else "21", "B": "12" if word & 2 else "21"}
+def _builds(order: str, word: int, pair: int) -> str:
+    """Two bits: which of the two slots of base, and of head, gets the pair's first build."""
+    one, other = str(2 + 2 * pair), str(3 + 2 * pair)
+    builds = {"A": one + other if word & 1 else other + one, "B": one + other if word & 2 else other + one}
     return "".join(builds[arm][order[:slot].count(arm)] for slot, arm in enumerate(order))
 
 

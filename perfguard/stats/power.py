@@ -16,24 +16,40 @@ from perfguard.stats.equivalence import t_quantile, z_quantile
 MISS = 0.1
 
 
-def chance_of_verdict(rules: Rules, estimate: Estimate, num_blocks: int) -> float:
+def chance_of_verdict(
+    rules: Rules, estimate: Estimate, num_blocks: int, *, every: Estimate | None = None, num_earlier: int = 0
+) -> float:
     """Chance that stage one ends EQUIVALENT or in a change at max_blocks, if nothing is known but the estimate.
 
-    The final estimate is taken as N(effect, se^2 (1 - q/q_max)), its standard error as se sqrt(q/q_max).
+    In an extension `every` is the estimate that counts the `num_earlier` suspicion blocks before it too. The final
+    estimate is taken as N(effect, se^2 (1 - q/q_max)), its standard error as se sqrt(q/q_max).
     """
-    left = num_blocks / rules.max_blocks
-    final_se, sd = estimate.se * sqrt(left), estimate.se * sqrt(1.0 - left)
-    inside = rules.margin - t_quantile(rules.tost_alpha, 3 * rules.max_blocks - 1) * final_se
+    most = num_earlier + rules.max_blocks
+    equivalent = _chance_of_equivalence(rules, every or estimate, num_earlier + num_blocks, most)
+    return equivalent + _chance_of_change(rules, estimate, num_blocks)
+
+
+def _chance_of_equivalence(rules: Rules, estimate: Estimate, num_blocks: int, most_blocks: int) -> float:
+    final_se, sd = _at_the_end(estimate, num_blocks / most_blocks)
+    inside = rules.margin - t_quantile(rules.tost_alpha, 3 * most_blocks - 1) * final_se
+    return max(0.0, _below(inside, estimate.effect, sd) - _below(-inside, estimate.effect, sd))
+
+
+def _chance_of_change(rules: Rules, estimate: Estimate, num_blocks: int) -> float:
+    """In either direction."""
+    final_se, sd = _at_the_end(estimate, num_blocks / rules.max_blocks)
     beyond = _limit_of_change(rules, final_se, _last_alpha(rules.design.looks))
-    equivalent = max(0.0, _below(inside, estimate.effect, sd) - _below(-inside, estimate.effect, sd))
-    change = _below(-beyond, estimate.effect, sd) + 1.0 - _below(beyond, estimate.effect, sd)
-    return equivalent + change
+    return _below(-beyond, estimate.effect, sd) + 1.0 - _below(beyond, estimate.effect, sd)
+
+
+def _at_the_end(estimate: Estimate, left: float) -> tuple[float, float]:
+    """Standard error of the final estimate, and its standard deviation around the one so far."""
+    return estimate.se * sqrt(left), estimate.se * sqrt(1.0 - left)
 
 
 def chance_of_confirmation(rules: Rules, estimate: Estimate, num_blocks: int, direction: int) -> float:
     """The same for stage two, in the direction of the suspicion only."""
-    left = num_blocks / rules.max_confirm_blocks
-    final_se, sd = estimate.se * sqrt(left), estimate.se * sqrt(1.0 - left)
+    final_se, sd = _at_the_end(estimate, num_blocks / rules.max_confirm_blocks)
     beyond = _limit_of_change(rules, final_se, _last_alpha(rules.design.confirm_looks))
     return 1.0 - _below(beyond, direction * estimate.effect, sd)
 

@@ -3,7 +3,7 @@
 Effects are logs (up is worse) and are shown as percent; odds are counted, never modelled.
 """
 
-from perfguard.records import Reason
+from perfguard.records import Extension, Reason
 from perfguard.stats.design import Rules
 from perfguard.stats.effects import Estimate, Series, as_ratio
 from perfguard.stats.lottery import Lottery, slow_rate_not_excluded
@@ -90,6 +90,19 @@ def not_confirmed(suspected: Estimate, confirmed: Estimate | None, num_blocks: i
     return Reason(code="NOT_CONFIRMED", text=text)
 
 
+def suspected_before() -> Reason:
+    text = "suspected before it was extended; the extension has not come to an end"
+    return Reason(code="NOT_CONFIRMED", text=text)
+
+
+def extended(extension: Extension) -> Reason:
+    text = (
+        f"extension {extension.number}: up to {extension.max_blocks} more blocks and {extension.max_confirm_blocks} to "
+        "confirm, with orders drawn for it and a share of alpha kept back for it"
+    )
+    return Reason(code="EXTENDED", text=text)
+
+
 def confirmation_off() -> Reason:
     return Reason(code="NO_CONFIRM", text="confirmation is off: a change ends as SUSPECT")
 
@@ -109,6 +122,11 @@ def placebo_passed(placebo: Placebo) -> Reason:
         "is not excluded"
     )
     return Reason(code="PLACEBO_PASSED", text=text)
+
+
+def own_builds(num_builds: int) -> Reason:
+    text = f"confirmed on {num_builds} fresh builds of each side: what a rebuild alone does is part of the noise"
+    return Reason(code="FRESH_BUILDS", text=text)
 
 
 def builds_unknown() -> Reason:

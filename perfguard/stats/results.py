@@ -9,9 +9,10 @@ from perfguard.stats import reasons
 from perfguard.stats.design import MIN_CONFIRM_BLOCKS, Rules
 from perfguard.stats.effects import Series, as_ratio, series, weighted_estimate
 from perfguard.stats.equivalence import t_quantile
+from perfguard.stats.extension import Part
 from perfguard.stats.lottery import find_lottery, is_open
 from perfguard.stats.order_test import order_p
-from perfguard.stats.placebo import second_builds
+from perfguard.stats.placebo import Placebo, build_numbers, num_fresh_builds
 from perfguard.stats.power import blocks_still_needed, smallest_detectable
 from perfguard.stats.stage_one import StageEnd
 from perfguard.stats.stage_two import ConfirmEnd, placebo_of
@@ -21,11 +22,16 @@ CI_ALPHA = 0.025
 
 @dataclass(frozen=True, kw_only=True)
 class MetricState:
-    """Where one primary metric stands. `two` is None unless stage one made it suspect and confirmation is on."""
+    """Where one primary metric stands. `two` is None unless stage one made it suspect and confirmation is on.
+
+    `part`: the part of the comparison that decided it or is about to; `was_suspect`: how the part before left it.
+    """
 
     metric: Metric
     one: StageEnd
     two: ConfirmEnd | None
+    part: int = 0
+    was_suspect: bool = False
 
     @property
     def is_open_in_stage_one(self) -> bool:
@@ -40,23 +46,31 @@ def outcome_of(state: MetricState) -> Outcome:
     if state.one.kind == "equivalent" or (state.two is not None and state.two.kind == "refuted"):
         return Outcome.EQUIVALENT
     if state.one.kind != "suspect":
-        return Outcome.INCONCLUSIVE
+        # A suspicion outlasts an extension that was stopped before it came to an end.
+        return Outcome.SUSPECT if state.was_suspect and state.is_open_in_stage_one else Outcome.INCONCLUSIVE
     if state.two is None or state.two.kind != "confirmed":
         return Outcome.SUSPECT
     return Outcome.REGRESSION if state.one.direction > 0 else Outcome.IMPROVEMENT
 
 
-def result_of(
-    rules: Rules, state: MetricState, blocks: Sequence[BlockValues], confirm_blocks: Sequence[BlockValues], seed: int
-) -> MetricResult:
-    """The result on the blocks that count for it: fresh ones alone as soon as two of them exist."""
+def result_of(part: Part, state: MetricState, seed: int) -> MetricResult:
+    """The result on the blocks that count for it: confirming ones alone as soon as two of them exist, those that
+    made it suspect while there are none, else all suspicion blocks so far."""
     is_confirming = state.two is not None and state.two.at >= MIN_CONFIRM_BLOCKS
-    used = confirm_blocks[: state.two.at] if state.two is not None and is_confirming else blocks[: state.one.at]
+    ones = part.ones[: state.one.at] if state.one.kind == "suspect" else (*part.earlier, *part.ones[: state.one.at])
+    used = part.twos[: state.two.at] if state.two is not None and is_confirming else ones
     is_ended = not state.is_open_in_stage_one and not state.is_open_in_stage_two
-    ended_at = state.one.at if state.two is None else len(blocks) + state.two.at
-    found = _reasons(rules, state, series(state.metric, blocks[: state.one.at]), confirm_blocks, seed) if used else ()
-    decided_at = ended_at if is_ended else None
-    return describe(rules, state.metric, used, seed, outcome=outcome_of(state), decided_at=decided_at, reasons=found)
+    ended_at = part.num_before + (state.one.at if state.two is None else len(part.ones) + state.two.at)
+    found = _reasons(part.rules, state, series(state.metric, ones), part.twos, seed) if used else ()
+    return describe(
+        part.rules,
+        state.metric,
+        used,
+        seed,
+        outcome=outcome_of(state),
+        decided_at=ended_at if is_ended else None,
+        reasons=found,
+    )
 
 
 def describe(
@@ -100,12 +114,16 @@ def _medians(metric: Metric, blocks: Sequence[BlockValues]) -> tuple[float, floa
     return median(by_arm["A"]), median(by_arm["B"])
 
 
-def blocks_needed_by(rules: Rules, state: MetricState, blocks: Sequence[BlockValues]) -> int | None:
-    """Further blocks an undecided metric would need, from its estimate so far; None where it cannot be said."""
-    at = state.one.at
-    if outcome_of(state) is not Outcome.INCONCLUSIVE or at < 1:
+def blocks_needed_by(part: Part, state: MetricState) -> int | None:
+    """Further blocks an undecided metric would need, from its estimate so far; None where it cannot be said.
+
+    A change can only be shown by the blocks of one part, so only equivalence profits from those before.
+    """
+    used = (*part.earlier, *part.ones[: state.one.at])
+    if outcome_of(state) is not Outcome.INCONCLUSIVE or not used:
         return None
-    return blocks_still_needed(rules, weighted_estimate(series(state.metric, blocks[:at])), at)
+    found = weighted_estimate(series(state.metric, used))
+    return blocks_still_needed(part.rules, found, len(used) if abs(found.effect) <= part.rules.margin else state.one.at)
 
 
 def _reasons(
@@ -117,6 +135,8 @@ def _reasons(
     if state.metric.exact and state.one.kind == "equivalent" and not over.squares.any():
         return (reasons.exact_equal(over.logs.size),)
     ends = {"futile": reasons.futile(rules), "exhausted": reasons.exhausted(state.one.at)}
+    if state.was_suspect and state.is_open_in_stage_one:
+        return (reasons.suspected_before(),)
     end = (ends[state.one.kind],) if state.one.kind in ends else ()
     return (*end, *_launch_reasons(rules, over, is_equivalent=state.one.kind == "equivalent"))
 
@@ -147,12 +167,19 @@ def _confirm_reasons(
         return (reasons.not_confirmed(suspected, None, 0),)
     fresh = series(state.metric, confirm_blocks[:num_blocks])
     found = weighted_estimate(fresh)
-    placebo = placebo_of(fresh, second_builds(confirm_blocks[:num_blocks]))
+    numbers = build_numbers(confirm_blocks[:num_blocks])
+    placebo = placebo_of(fresh, numbers)
     if state.two.kind == "placebo" and placebo is not None:
         return (reasons.placebo_failed(placebo, found.effect, rules.margin),)
-    builds = reasons.builds_unknown() if placebo is None else reasons.placebo_passed(placebo)
+    builds = _builds_reason(placebo, num_fresh_builds(fresh, numbers))
     if state.two.kind == "confirmed":
         p = order_p(fresh, direction=direction, credit=rules.floor, seed=seed)
         return (reasons.confirmed(fresh, direction, p), builds)
     launches = _launch_reasons(rules, fresh, is_equivalent=state.two.kind == "refuted")
     return (reasons.not_confirmed(suspected, found, num_blocks), builds, *launches)
+
+
+def _builds_reason(placebo: Placebo | None, num_builds: int) -> Reason:
+    if placebo is not None:
+        return reasons.placebo_passed(placebo)
+    return reasons.own_builds(num_builds) if num_builds > 1 else reasons.builds_unknown()

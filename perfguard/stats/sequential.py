@@ -5,15 +5,17 @@ campaign. No I/O, no clock, no state. Validity, exact outputs and origin are `ve
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
-from perfguard.records import BlockValues, Decision, Metric, MetricResult, Outcome, Reason
-from perfguard.stats.design import Rules, rules_of
-from perfguard.stats.effects import Flags, Series, series
+from perfguard.records import BlockValues, Decision, Extension, Metric, MetricResult, Outcome, Reason
+from perfguard.stats.design import Rules
+from perfguard.stats.effects import Numbers, Series, series
 from perfguard.stats.exact import metric_equality
-from perfguard.stats.placebo import second_builds
+from perfguard.stats.extension import Part, is_suspicion, parts_of
+from perfguard.stats.placebo import build_numbers
 from perfguard.stats.results import MetricState, blocks_needed_by, outcome_of, result_of
 from perfguard.stats.secondary import secondary_results
 from perfguard.stats.stage_one import StageEnd, end_of_stage_one
@@ -30,50 +32,84 @@ PRECEDENCE = (
 )
 
 
+# An extension goes on only with metrics that ended otherwise.
+UNDECIDED = (Outcome.INCONCLUSIVE, Outcome.SUSPECT)
+
+
 def decide(
-    policy: Policy, metrics: Sequence[Metric], blocks: Sequence[BlockValues], *, seed: int = 0, slow_rate: float = 0.0
+    policy: Policy,
+    metrics: Sequence[Metric],
+    blocks: Sequence[BlockValues],
+    *,
+    seed: int = 0,
+    slow_rate: float = 0.0,
+    extensions: Sequence[Extension] = (),
 ) -> Decision:
     """What to do next after these valid blocks, in the order they ran.
 
     Every primary metric is followed until its stage one has ended; a decided one is frozen. Then the suspected
     ones are confirmed on blocks of stage 2. `seed` (the campaign's) serves Monte Carlo draws beyond 14 blocks of
-    a stage. `slow_rate` in (0, 1) asks EQUIVALENT to exclude slow launches at this rate. Values must be positive
-    and finite. Raises UsageError where no metric is primary.
+    a stage. `slow_rate` in (0, 1) asks EQUIVALENT to exclude slow launches at this rate. Each of the `extensions`
+    registered so far (numbers from 1) closes what ran before it and goes on with what that left undecided. Values
+    must be positive and finite. Raises UsageError where no metric is primary.
     """
     primaries = [metric for metric in metrics if metric.primary]
     if not primaries:
         raise UsageError("no metric is primary, so nothing can be decided", "mark one metric `primary = true`")
-    rules = rules_of(policy, len(primaries), slow_rate)
-    ones = [block for block in blocks if block.stage == 1]
-    twos = [block for block in blocks if block.stage > 1]
-    states = [_state(rules, metric, ones, twos, seed) for metric in primaries]
-    results = tuple(result_of(rules, state, ones, twos, seed) for state in states)
+    parts = parts_of(policy, len(primaries), slow_rate, blocks, extensions)
+    states = [_state(parts, metric, seed) for metric in primaries]
+    results = tuple(result_of(parts[state.part], state, seed) for state in states)
     state = next_state(states)
-    others = secondary_results(rules, metrics, ones, seed, is_done=state == "done")
+    suspicion_blocks = [block for block in blocks if is_suspicion(block.stage)]
+    others = secondary_results(parts[0].rules, metrics, suspicion_blocks, seed, is_done=state == "done")
     outcome = overall([outcome_of(s) for s in states])
     return Decision(
         state=state,
         outcome=outcome,
         metrics=in_order(metrics, (*results, *others)),
         reasons=decisive_reasons(results, outcome),
-        blocks_needed=_blocks_needed(rules, states, ones),
+        blocks_needed=_blocks_needed(parts, states),
     )
 
 
-def _state(
-    rules: Rules, metric: Metric, ones: Sequence[BlockValues], twos: Sequence[BlockValues], seed: int
+def _state(parts: Sequence[Part], metric: Metric, seed: int) -> MetricState:
+    """Part after part, until one has decided the metric: there it stays frozen."""
+    original = parts[0]
+    ran = [*original.ones, *original.twos]
+    if metric.exact and original.ones and metric_equality(metric, ran) == "equal":
+        return MetricState(metric=metric, one=StageEnd(kind="equivalent", at=len(original.ones)), two=None)
+    state = _state_in(original, metric, seed)
+    for number, part in enumerate(parts[1:], start=1):
+        if outcome_of(state) not in UNDECIDED:
+            break
+        was_suspect = outcome_of(state) is Outcome.SUSPECT
+        state = replace(_state_in(part, metric, seed), part=number, was_suspect=was_suspect)
+    return state
+
+
+def _state_in(part: Part, metric: Metric, seed: int) -> MetricState:
+    earlier = series(metric, part.earlier) if part.earlier else None
+    ones, twos = series(metric, part.ones), series(metric, part.twos)
+    return follow(part.rules, metric, ones, twos, build_numbers(part.twos), seed, earlier)
+
+
+def follow(
+    rules: Rules,
+    metric: Metric,
+    ones: Series,
+    twos: Series,
+    builds_Q4: Numbers,
+    seed: int,
+    earlier: Series | None = None,
 ) -> MetricState:
-    if metric.exact and ones and metric_equality(metric, [*ones, *twos]) == "equal":
-        return MetricState(metric=metric, one=StageEnd(kind="equivalent", at=len(ones)), two=None)
-    return follow(rules, metric, series(metric, ones), series(metric, twos), second_builds(twos), seed)
+    """Where one metric stands after these blocks of each stage; `builds_Q4`: the builds of stage two.
 
-
-def follow(rules: Rules, metric: Metric, ones: Series, twos: Series, is_second_Q4: Flags, seed: int) -> MetricState:
-    """Where one metric stands after these blocks of each stage; `is_second_Q4`: slots of stage two with build 2."""
-    one = end_of_stage_one(rules, ones, seed)
+    `earlier`: suspicion blocks of the parts before an extension.
+    """
+    one = end_of_stage_one(rules, ones, seed, earlier)
     if one.kind != "suspect" or not rules.is_confirmed:
         return MetricState(metric=metric, one=one, two=None)
-    two = end_of_stage_two(rules, twos, is_second_Q4, one.direction, seed)
+    two = end_of_stage_two(rules, twos, builds_Q4, one.direction, seed)
     return MetricState(metric=metric, one=one, two=two)
 
 
@@ -104,6 +140,6 @@ def decisive_reasons(results: Sequence[MetricResult], outcome: Outcome) -> tuple
     )
 
 
-def _blocks_needed(rules: Rules, states: Sequence[MetricState], ones: Sequence[BlockValues]) -> int | None:
-    needed = (blocks_needed_by(rules, state, ones) for state in states)
+def _blocks_needed(parts: Sequence[Part], states: Sequence[MetricState]) -> int | None:
+    needed = (blocks_needed_by(parts[state.part], state) for state in states)
     return max((n for n in needed if n is not None), default=None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfguard.stats.design import Rules
-from perfguard.stats.effects import Estimate, Series, first, weighted_estimate
+from perfguard.stats.effects import Estimate, Series, first, joined, weighted_estimate
 from perfguard.stats.equivalence import is_equivalent
 from perfguard.stats.lottery import find_lottery, is_open, launches_to_exclude
 from perfguard.stats.order_test import order_p
@@ -27,25 +27,32 @@ class StageEnd:
     direction: int = 0
 
 
-def end_of_stage_one(rules: Rules, series: Series, seed: int) -> StageEnd:
-    """The first end met when blocks are added one by one, so that a longer series never changes an earlier end."""
+def end_of_stage_one(rules: Rules, series: Series, seed: int, earlier: Series | None = None) -> StageEnd:
+    """The first end met when blocks are added one by one, so that a longer series never changes an earlier end.
+
+    `earlier`: what an extension knows from the parts before it. It counts for equivalence only; a suspicion rests on
+    the fresh orders alone, which owe nothing to the results that made somebody extend.
+    """
     num_blocks = min(len(series.effects), rules.max_blocks)
     for q in range(rules.min_blocks, num_blocks + 1):
-        end = _end_at(rules, first(series, q), q, seed)
+        end = _end_at(rules, first(series, q), q, seed, earlier)
         if end is not None:
             return end
     return StageEnd(kind="exhausted" if num_blocks == rules.max_blocks else "open", at=num_blocks)
 
 
-def _end_at(rules: Rules, series: Series, q: int, seed: int) -> StageEnd | None:
+def _end_at(rules: Rules, series: Series, q: int, seed: int, earlier: Series | None) -> StageEnd | None:
     found = weighted_estimate(series)
-    if may_be_equivalent(rules, series, found):
+    every = series if earlier is None else joined(earlier, series)
+    found_in_every = weighted_estimate(every)
+    if may_be_equivalent(rules, every, found_in_every):
         return StageEnd(kind="equivalent", at=q)
     direction = 1 if found.effect > 0 else -1
     if is_beyond_luck(rules, series, found, direction, rules.design.looks.get(q, 0.0), seed):
         return StageEnd(kind="suspect", at=q, direction=direction)
     is_late = second_look(rules.design.looks, rules.max_blocks) <= q < rules.max_blocks
-    if is_late and chance_of_verdict(rules, found, q) < rules.futility:
+    num_earlier = len(every.effects) - q
+    if is_late and chance_of_verdict(rules, found, q, every=found_in_every, num_earlier=num_earlier) < rules.futility:
         return StageEnd(kind="futile", at=q)
     return None
 

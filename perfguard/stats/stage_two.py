@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfguard.stats.design import MIN_CONFIRM_BLOCKS, Rules
-from perfguard.stats.effects import Estimate, Flags, Series, first, weighted_estimate
-from perfguard.stats.placebo import Placebo, has_failed, has_two_builds, measure_placebo, passes
+from perfguard.stats.effects import Estimate, Numbers, Series, first, weighted_estimate
+from perfguard.stats.placebo import Placebo, has_failed, has_one_pair, measure_placebo, passes
 from perfguard.stats.power import chance_of_confirmation
 from perfguard.stats.stage_one import is_beyond_luck, may_be_equivalent, second_look
 
@@ -33,7 +33,7 @@ class _Moment:
     has_crossed: bool
 
 
-def end_of_stage_two(rules: Rules, series: Series, is_second_Q4: Flags, direction: int, seed: int) -> ConfirmEnd:
+def end_of_stage_two(rules: Rules, series: Series, builds_Q4: Numbers, direction: int, seed: int) -> ConfirmEnd:
     """The first end met when stage-two blocks are added one by one.
 
     Confirmed: at some look the order test agrees, and then or at a later block the estimate is still beyond the
@@ -46,7 +46,7 @@ def end_of_stage_two(rules: Rules, series: Series, is_second_Q4: Flags, directio
         found = weighted_estimate(so_far)
         alpha = rules.design.confirm_looks.get(q, 0.0)
         has_crossed = has_crossed or is_beyond_luck(rules, so_far, found, direction, alpha, seed)
-        placebo = placebo_of(so_far, is_second_Q4[:q])
+        placebo = placebo_of(so_far, builds_Q4[:q])
         moment = _Moment(series=so_far, found=found, placebo=placebo, has_crossed=has_crossed)
         kind = _kind_at(rules, moment, q, direction)
         if kind != "open":
@@ -54,9 +54,9 @@ def end_of_stage_two(rules: Rules, series: Series, is_second_Q4: Flags, directio
     return ConfirmEnd(kind="open", at=num_blocks)
 
 
-def placebo_of(series: Series, is_second_Q4: Flags) -> Placebo | None:
-    """None where the blocks do not carry two builds of each arm (trials measured elsewhere)."""
-    return measure_placebo(series, is_second_Q4) if has_two_builds(series, is_second_Q4) else None
+def placebo_of(series: Series, builds_Q4: Numbers) -> Placebo | None:
+    """None where no two builds of an arm meet in every block: each trial had its own, or none was made."""
+    return measure_placebo(series, builds_Q4) if has_one_pair(series, builds_Q4) else None
 
 
 def _kind_at(rules: Rules, moment: _Moment, q: int, direction: int) -> Kind:

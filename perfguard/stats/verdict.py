@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfguard.policy import Policy
-from perfguard.records import BlockValues, Decision, Metric, MetricResult, Outcome, Reason, Trial
+from perfguard.records import BlockValues, Decision, Extension, Metric, MetricResult, Outcome, Reason, Trial
 from perfguard.stats.exact import changed_reason, digest_reasons, metric_equality
 from perfguard.stats.sequential import decide, overall
 from perfguard.stats.validity import carry_over_reasons, failure_reasons, void_reasons
@@ -26,13 +26,14 @@ def verdict(
     seed: int,
     slow_rate: float = 0.0,
     invalid: Sequence[Reason] = (),
+    extensions: Sequence[Extension] = (),
 ) -> Decision:
     """The decision after these valid blocks and all trials so far, in the order they ran.
 
     `invalid`: reasons found elsewhere why nothing can be concluded (same code, environment). See `decide` for
-    `seed` and `slow_rate`. Raises UsageError where no metric is primary.
+    `seed`, `slow_rate` and `extensions`. Raises UsageError where no metric is primary.
     """
-    decision = decide(policy, metrics, blocks, seed=seed, slow_rate=slow_rate)
+    decision = decide(policy, metrics, blocks, seed=seed, slow_rate=slow_rate, extensions=extensions)
     is_final = decision.state == "done"
     found = (
         *invalid,

@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ from sqlite_utils import Database
 
 from perfguard import __version__
 from perfguard.errors import UsageError
-from perfguard.records import Arm, BlockPlan, Campaign
+from perfguard.records import Arm, BlockPlan, Campaign, Extension
 from perfguard.store import codec, content
 from perfguard.store.rows import CampaignOverview, StoredVerdict
 
@@ -73,10 +74,14 @@ def load(db: Database, campaign: str) -> Campaign:
 def resolve(db: Database, wanted: str) -> str:
     """The one id that is, or begins with, `wanted`; the last one created for "latest".
 
+    A control belongs to its calibration and is never the latest: its planted slowdown is no news.
+
     Raises UsageError, naming near ids, when there is none or more than one.
     """
     if wanted == "latest":
-        row = db.execute("SELECT id FROM campaigns ORDER BY created_at DESC, rowid DESC LIMIT 1").fetchone()
+        row = db.execute(
+            "SELECT id FROM campaigns WHERE kind != 'control' ORDER BY created_at DESC, rowid DESC LIMIT 1"
+        ).fetchone()
         if row is None:
             raise UsageError("nothing is stored yet", "perfguard compare BASE HEAD")
         return str(row[0])
@@ -137,6 +142,20 @@ def blocks(db: Database, campaign: str) -> list[BlockPlan]:
         codec.build(BlockPlan, {"stage": s, "index": b, "order": o, "builds": u, "pauses": json.loads(p)})
         for s, b, o, u, p in rows
     ]
+
+
+def insert_extension(db: Database, campaign: str, extension: Extension) -> None:
+    names = [field.name for field in fields(Extension)]
+    marks = ", ".join("?" * (1 + len(names)))
+    numbers = [getattr(extension, name) for name in names]
+    db.execute(f"INSERT INTO extensions (campaign, {', '.join(names)}) VALUES ({marks})", (campaign, *numbers))
+
+
+def extensions(db: Database, campaign: str) -> list[Extension]:
+    """By number."""
+    names = ", ".join(field.name for field in fields(Extension))
+    rows = db.query(f"SELECT {names} FROM extensions WHERE campaign = ? ORDER BY number", (campaign,))
+    return [Extension(**row) for row in rows]
 
 
 def insert_verdict(db: Database, campaign: str, document: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ Row = dict[str, Any]
 _KEYS = {
     "campaigns": ("id",),
     "arms": ("campaign", "position"),
+    "extensions": ("campaign", "number"),
     "blocks": ("campaign", "stage", "block"),
     "trials": ("campaign", "id"),
     "samples": ("campaign", "trial", "position"),

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 from sqlite_utils import Database
 
 from perfguard.errors import StoreError
-from perfguard.records import BlockPlan, Campaign, Scope, Trial
+from perfguard.records import BlockPlan, Campaign, Extension, Scope, Trial
 from perfguard.store import campaigns, connection, exchange, trials
 from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
 
@@ -65,6 +65,15 @@ class Store:
         with self._writing(campaign_id):
             campaigns.insert_blocks(self.db, campaign_id, plans)
 
+    def add_extension(self, campaign_id: str, extension: Extension, plans: Sequence[BlockPlan]) -> None:
+        """With its blocks as drawn, before they run; the campaign is "running" again. Raises StoreError for a number
+        that is stored already.
+        """
+        with self._writing(campaign_id):
+            campaigns.insert_extension(self.db, campaign_id, extension)
+            campaigns.insert_blocks(self.db, campaign_id, plans)
+            campaigns.set_status(self.db, campaign_id, "running")
+
     def add_trial(self, campaign_id: str, trial: Trial) -> None:
         """At once, whatever its status: when this returns, no crash takes it away.
 
@@ -95,6 +104,11 @@ class Store:
         """In the order they were planned."""
         with self._reading():
             return campaigns.blocks(self.db, campaigns.resolve(self.db, id_or_prefix))
+
+    def extensions(self, id_or_prefix: str) -> list[Extension]:
+        """By number, from 1."""
+        with self._reading():
+            return campaigns.extensions(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def trials(self, id_or_prefix: str, *, with_record: bool = True) -> list[Trial]:
         """In the order they were stored. Without records, `record` is empty and a long campaign reads at once."""

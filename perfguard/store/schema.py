@@ -127,7 +127,23 @@ FIRST_TABLES = (
         LEFT JOIN arms h ON h.campaign = c.id AND h.side = 'head'""",
 )
 
-MIGRATIONS = (Migration(number=1, name="first tables", statements=FIRST_TABLES),)
+# A table of their own: the campaign's document is what was planned first, and stays as it was stored.
+EXTENSIONS = (
+    """CREATE TABLE extensions (
+        campaign TEXT NOT NULL REFERENCES campaigns (id) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        created_at TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        max_blocks INTEGER NOT NULL,
+        max_confirm_blocks INTEGER NOT NULL,
+        budget_s REAL NOT NULL,
+        PRIMARY KEY (campaign, number))""",
+)
+
+MIGRATIONS = (
+    Migration(number=1, name="first tables", statements=FIRST_TABLES),
+    Migration(number=2, name="extensions", statements=EXTENSIONS),
+)
 
 
 def newest(migrations: tuple[Migration, ...] = MIGRATIONS) -> int:

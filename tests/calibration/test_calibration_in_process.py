@@ -44,7 +44,7 @@ def num_suspected(policy, plan, *, order=None, speeds=one_launch):
     for number in range(NUM):
         blocks = []
         for index in range(policy.max_blocks):
-            drawn = order or plan_block(SEED * NUM + number, 1, index).order
+            drawn = order or plan_block(SEED * NUM + number, 1, index, policy.confirm_builds).order
             values = {METRIC.name: tuple(speeds(plan, coin, drawn))}
             blocks.append(BlockValues(stage=1, index=index, order=drawn, builds="1111", values=values))
         found += end_of_stage_one(rules, series(METRIC, blocks), seed=0).kind == "suspect"

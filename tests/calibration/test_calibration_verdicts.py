@@ -25,14 +25,14 @@ def at_most(probability, num):
     return num * probability + 4 * math.sqrt(num * probability)
 
 
-def blocks_of(policy, logs, is_head, is_second):
+def blocks_of(policy, logs, is_head, builds):
     """The same trials as records, stage after stage."""
     return [
         BlockValues(
             stage=1 if q < policy.max_blocks else 2,
             index=q,
             order="".join("B" if h else "A" for h in is_head[q]),
-            builds="".join("2" if second else "1" for second in is_second[q]),
+            builds="".join(map(str, builds[q])),
             values={METRIC.name: tuple(np.exp(logs[q]).tolist())},
         )
         for q in range(len(logs))
@@ -57,10 +57,10 @@ def test_the_engine_and_the_controller_end_alike_on_200_random_comparisons():
         policy = Policy(max_blocks=choose.choice([3, 6, 10]), max_confirm_blocks=choose.choice([3, 8]))
         noise = choose.choice([*GUARANTEED.values(), *ARM_DEPENDENT.values()])
         rules = rules_of(policy, 1)
-        batch = draw_batch(1, rules, choose.choice([0.003, 0.01, 0.02]), rng)
+        batch = draw_batch(1, rules, choose.choice([0.003, 0.01, 0.02]), rng, choose.choice([2, 8]))
         logs = (noise(batch, rng) + choose.choice([-0.05, 0.0, 0.02, 0.03, 0.05]) * batch.is_head)[0]
-        expected = compare(rules, logs, batch.is_head[0], batch.is_second[0])
-        assert driven(policy, blocks_of(policy, logs, batch.is_head[0], batch.is_second[0])) == expected
+        expected = compare(rules, logs, batch.is_head[0], batch.builds[0])
+        assert driven(policy, blocks_of(policy, logs, batch.is_head[0], batch.builds[0])) == expected
         seen.add(expected.outcome)
     assert seen == {*REPORTS, Outcome.EQUIVALENT, Outcome.INCONCLUSIVE, Outcome.SUSPECT}
 

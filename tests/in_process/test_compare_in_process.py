@@ -27,6 +27,7 @@ class Project:
         self.folder, self.repo = folder, folder / "repo"
         self.repo.mkdir()
         self.git("init", "--quiet")
+        (self.repo / "perfguard.toml").write_text("[policy]\npause_share = 0\nconfirm_builds = 2\n")
 
     def environment(self):
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PERFGUARD", "GIT_"))}

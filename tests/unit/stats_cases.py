@@ -31,9 +31,9 @@ def noisy(sd: float, slowdown: float = 1.0, level: float = 1.0) -> Draw:
     return lambda rng, arm, stage: level * rng.lognormvariate(0.0, sd) * (slowdown if arm == "B" else 1.0)
 
 
-def measured(seed: int, stage: int, index: int, draws: dict[str, Draw]) -> BlockValues:
+def measured(seed: int, stage: int, index: int, draws: dict[str, Draw], num_builds: int = 2) -> BlockValues:
     """A block as planned, its values drawn for each metric."""
-    plan, rng = plan_block(seed, stage, index), random.Random(f"{seed}/{stage}/{index}")
+    plan, rng = plan_block(seed, stage, index, num_builds), random.Random(f"{seed}/{stage}/{index}")
     values = {name: tuple(draw(rng, arm, stage) for arm in plan.order) for name, draw in draws.items()}
     return BlockValues(stage=stage, index=index, order=plan.order, builds=plan.builds, values=values)
 

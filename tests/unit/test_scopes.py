@@ -5,8 +5,19 @@ import pytest
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.protocol import Result
-from perfguard.records import Arm, Decision, Metric, MetricResult, Outcome, Reason, Revision, Workload
-from perfguard.scopes import check_scope, scope_note, scope_of, scoped_decision, scoped_sentence
+from perfguard.records import (
+    Arm,
+    BlockPlan,
+    Campaign,
+    Decision,
+    Metric,
+    MetricResult,
+    Outcome,
+    Reason,
+    Revision,
+    Workload,
+)
+from perfguard.scopes import check_scope, is_one_launch, scope_note, scope_of, scoped_decision, scoped_sentence
 from perfguard.trial.quads import of_slot
 
 METRIC = Metric(name="speed", unit="token/s", better="higher")
@@ -40,6 +51,20 @@ def test_what_one_process_cannot_give_is_refused_before_anything_runs(workload, 
     check_scope("full", workload, arms(**head), policy)
     with pytest.raises(UsageError, match=said):
         check_scope("in-process", workload, arms(**head), policy)
+
+
+def campaign(scope):
+    return Campaign(
+        id="c", kind="compare", created_at="", workload=BUILT_IN, arms=arms(), policy={}, seed=1, repository="/r",
+        scope=scope,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("stage", "is_shared"), [(1, True), (2, False), (3, True), (4, False)])
+def test_only_blocks_that_suspect_share_a_launch_also_those_of_an_extension(stage, is_shared):
+    plan = BlockPlan(stage=stage, index=0, order="ABBA", builds="1111", pauses=(0.0, 0.0, 0.0, 0.0))
+    assert is_one_launch(campaign("in-process"), plan) is is_shared
+    assert is_one_launch(campaign("full"), plan) is False
 
 
 def test_no_rate_of_slow_launches_is_promised_where_launches_are_shared():

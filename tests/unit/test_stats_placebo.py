@@ -6,11 +6,12 @@ from stats_cases import LATENCY, block
 from perfguard.stats.effects import series
 from perfguard.stats.placebo import (
     Placebo,
+    build_numbers,
     has_failed,
-    has_two_builds,
+    has_one_pair,
     measure_placebo,
+    num_fresh_builds,
     passes,
-    second_builds,
     tolerance,
 )
 from perfguard.stats.stage_two import placebo_of
@@ -27,7 +28,7 @@ BLOCKS = [logs("ABBA", "1122", [0.00, 0.10, 0.14, 0.01]), logs("ABBA", "1122", [
 
 
 def measure(blocks):
-    return measure_placebo(series(LATENCY, blocks), second_builds(blocks))
+    return measure_placebo(series(LATENCY, blocks), build_numbers(blocks))
 
 
 def test_build_differences_worked_out_by_hand():
@@ -68,11 +69,23 @@ def test_a_placebo_fails_for_good_only_beyond_its_bound():
 
 def test_blocks_without_two_builds_have_no_placebo():
     same = [logs("ABBA", "1111", [0.0, 0.1, 0.1, 0.0])] * 2
-    assert not has_two_builds(series(LATENCY, same), second_builds(same))
-    assert placebo_of(series(LATENCY, same), second_builds(same)) is None
+    assert not has_one_pair(series(LATENCY, same), build_numbers(same))
+    assert placebo_of(series(LATENCY, same), build_numbers(same)) is None
     # Both second builds in one arm are no placebo either.
     lopsided = [logs("ABBA", "1221", [0.0, 0.1, 0.1, 0.0])] * 2
-    assert placebo_of(series(LATENCY, lopsided), second_builds(lopsided)) is None
+    assert placebo_of(series(LATENCY, lopsided), build_numbers(lopsided)) is None
+
+
+def test_where_each_trial_has_a_build_of_its_own_there_is_no_placebo_but_many_builds():
+    own = [logs("ABBA", "2233", [0.0, 0.1, 0.1, 0.0]), logs("ABBA", "4455", [0.0, 0.1, 0.1, 0.0])]
+    assert placebo_of(series(LATENCY, own), build_numbers(own)) is None
+    assert num_fresh_builds(series(LATENCY, own), build_numbers(own)) == 4
+
+
+def test_the_arms_may_number_their_builds_differently():
+    pairs = [logs("ABBA", "1342", [0.00, 0.10, 0.14, 0.01])] * 2
+    found = measure(pairs)
+    assert (found.head_difference, found.base_difference) == (pytest.approx(0.04), pytest.approx(0.01))
 
 
 def test_identical_values_have_a_placebo_of_zero():

@@ -5,11 +5,11 @@ from perfguard.stats.plan import ORDERS, order_of_modes, plan_block
 
 def test_a_plan_is_the_same_for_ever():
     # A stored seed must give the orders that were run, in every later version.
-    first = plan_block(0, 1, 0)
+    first = plan_block(0, 1, 0, 8)
     assert (first.order, first.builds) == ("ABBA", "1111")
     assert first.pauses == (0.9346496954441981, 0.0017597567262501723, 0.04443179800033048, 0.5587371207555709)
-    second = plan_block(7, 2, 3)
-    assert (second.order, second.builds) == ("ABBA", "1212")
+    second = plan_block(7, 2, 3, 2)
+    assert (second.order, second.builds) == ("ABBA", "2323")
     assert order_of_modes(7, "t1", ("plain", "eagle3", "x")) == ("x", "eagle3", "plain")
 
 
@@ -18,12 +18,12 @@ def test_the_orders_are_the_six_with_two_trials_of_each_arm():
 
 
 def test_orders_and_builds_are_uniform_and_pauses_lie_in_their_range():
-    plans = [plan_block(seed, 2, index) for seed in range(300) for index in range(10)]
+    plans = [plan_block(seed, 2, index, 2) for seed in range(300) for index in range(10)]
     counts = Counter(plan.order for plan in plans)
     # 3000 draws of a sixth: 500 with a standard deviation of 20; five of them are allowed.
     assert all(abs(counts[order] - 500) < 100 for order in ORDERS)
     firsts = Counter((plan.builds[plan.order.index("A")], plan.builds[plan.order.index("B")]) for plan in plans)
-    assert all(abs(firsts[a, b] - 750) < 120 for a in "12" for b in "12")
+    assert all(abs(firsts[a, b] - 750) < 120 for a in "23" for b in "23")
     pauses = [pause for plan in plans for pause in plan.pauses]
     assert min(pauses) >= 0
     assert max(pauses) < 1
@@ -32,15 +32,22 @@ def test_orders_and_builds_are_uniform_and_pauses_lie_in_their_range():
 
 def test_blocks_differ_by_seed_stage_and_index():
     keys = [(seed, stage, index) for seed in range(5) for stage in (1, 2) for index in range(5)]
-    assert len({plan_block(*key).pauses for key in keys}) == len(keys)
+    assert len({plan_block(*key, 8).pauses for key in keys}) == len(keys)
 
 
-def test_stage_one_runs_first_builds_and_stage_two_each_build_once_an_arm():
+def builds_by_arm(plan):
+    return [sorted(b for b, a in zip(plan.builds, plan.order, strict=True) if a == arm) for arm in "AB"]
+
+
+def test_stage_one_runs_first_builds_and_stage_two_a_fresh_pair_once_an_arm():
     for index in range(50):
-        assert plan_block(3, 1, index).builds == "1111"
-        plan = plan_block(3, 2, index)
-        for arm in "AB":
-            assert sorted(b for b, a in zip(plan.builds, plan.order, strict=True) if a == arm) == ["1", "2"]
+        assert plan_block(3, 1, index, 8).builds == "1111"
+        assert builds_by_arm(plan_block(3, 2, index, 2)) == [["2", "3"]] * 2
+
+
+def test_with_eight_fresh_builds_the_first_four_blocks_have_their_own():
+    pairs = [builds_by_arm(plan_block(3, 2, index, 8))[0] for index in range(5)]
+    assert pairs == [["2", "3"], ["4", "5"], ["6", "7"], ["8", "9"], ["2", "3"]]
 
 
 def test_modes_come_in_every_order_equally_often():

@@ -107,18 +107,37 @@ def with_lucky_build(blocks, arm, build, factor):
     return changed
 
 
-def test_a_slow_build_of_head_fails_the_placebo():
-    # All of the slowdown belongs to head's first build: stage two halves it and sees the builds differ.
-    blocks = [measured(3, 1 if k < 2 else 2, k, {"latency": noisy(0.002)}) for k in range(12)]
-    decision = decide(Policy(), [LATENCY], with_lucky_build(blocks, "B", "1", 1.08))
+def slow_builds(builds, num_builds):
+    """Launches without any change but that these builds of head are 8 % slow."""
+    blocks = [measured(3, 1 if k < 2 else 2, k, {"latency": noisy(0.002)}, num_builds) for k in range(12)]
+    for build in builds:
+        blocks = with_lucky_build(blocks, "B", build, 1.08)
+    return blocks
+
+
+def test_what_only_the_first_build_of_head_showed_is_refuted_by_fresh_builds():
+    decision = decide(Policy(), [LATENCY], slow_builds("1", 8))
+    assert (decision.state, decision.outcome) == ("done", Outcome.EQUIVALENT)
+    assert "NOT_CONFIRMED" in codes(decision.reasons)
+
+
+def test_a_slow_build_among_one_pair_fails_the_placebo():
+    decision = decide(Policy(confirm_builds=2), [LATENCY], slow_builds("12", 2))
     assert (decision.state, decision.outcome) == ("done", Outcome.SUSPECT)
-    assert "PLACEBO" in codes(decision.reasons)
     text = next(r.text for r in decision.reasons if r.code == "PLACEBO")
     assert text.startswith("two builds of head alone differ by 7.98 %")
 
 
+def test_a_confirmed_change_says_on_how_many_fresh_builds_it_rests():
+    blocks = [measured(3, 1 if k < 2 else 2, k, {"latency": noisy(0.002, 1.08)}, 8) for k in range(5)]
+    decision = decide(Policy(), [LATENCY], blocks)
+    assert decision.outcome is Outcome.REGRESSION
+    # Three blocks, each with a pair of its own.
+    assert next(r.text for r in decision.reasons if r.code == "FRESH_BUILDS").startswith("confirmed on 6 fresh builds")
+
+
 def test_the_reported_size_comes_from_fresh_blocks_alone():
-    draws = {"latency": lambda rng, arm, stage: (1.0 if arm == "A" else 1.10 if stage == 1 else 1.04)}
+    draws = {"latency": lambda rng, arm, stage: 1.0 if arm == "A" else 1.10 if stage == 1 else 1.04}
     _, decisions = run(draws)
     assert decisions[-1].metrics[0].slowdown == pytest.approx(1.04)
 
@@ -244,9 +263,7 @@ def test_a_change_of_unit_changes_nothing(seed, factor):
     rng = random.Random(seed)
     draws = {"latency": noisy(0.01, rng.choice([1.0, 1.03, 1.1]))}
     blocks = [measured(seed, 1 if k < 4 else 2, k, draws) for k in range(8)]
-    scaled = [
-        block(b.order, [v * factor for v in b.values["latency"]], stage=b.stage, builds=b.builds) for b in blocks
-    ]
+    scaled = [block(b.order, [v * factor for v in b.values["latency"]], stage=b.stage, builds=b.builds) for b in blocks]
     one, other = decide(Policy(), [LATENCY], blocks), decide(Policy(), [LATENCY], scaled)
     assert (one.state, one.outcome, one.blocks_needed) == (other.state, other.outcome, other.blocks_needed)
     assert one.metrics[0].slowdown == pytest.approx(other.metrics[0].slowdown)

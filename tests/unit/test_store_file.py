@@ -191,34 +191,36 @@ def test_a_file_of_a_newer_version_is_refused_naming_both_versions(read_only: bo
     with sqlite3.connect(path) as other:
         other.execute("INSERT INTO migrations VALUES (7, 'of the future', '', '9.0')")
     other.close()
-    with pytest.raises(StoreError, match=rf"version 7, .* perfguard {__version__} knows .* up to 1") as error:
+    versions = rf"version 7, .* perfguard {__version__} knows .* up to {schema.newest()}"
+    with pytest.raises(StoreError, match=versions) as error:
         open_store(path, read_only=read_only)
     assert error.value.next_step == "pip install --upgrade perfguard"
 
 
 EXTRA = ("CREATE TABLE extra (x)", "INSERT INTO extra VALUES (1)")
-SECOND = schema.Migration(number=2, name="one more", statements=EXTRA)
+NEXT = schema.Migration(number=schema.newest() + 1, name="one more", statements=EXTRA)
 
 
 def test_an_older_file_is_migrated_when_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = cases.filled(tmp_path / "r.db")
     with open_store(path) as store:
-        schema.migrate(store.db, "here", (*schema.MIGRATIONS, SECOND))
-        schema.migrate(store.db, "here", (*schema.MIGRATIONS, SECOND))
+        schema.migrate(store.db, "here", (*schema.MIGRATIONS, NEXT))
+        schema.migrate(store.db, "here", (*schema.MIGRATIONS, NEXT))
         assert len(store.trials("c-0001")) == 2
     assert cases.rows(path, "SELECT x FROM extra") == [(1,)]
     assert cases.rows(path, "SELECT number, name, perfguard FROM migrations") == [
-        (1, "first tables", __version__),
-        (2, "one more", __version__),
+        *((migration.number, migration.name, __version__) for migration in schema.MIGRATIONS),
+        (NEXT.number, "one more", __version__),
     ]
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    broken = schema.Migration(number=2, name="broken", statements=("CREATE TABLE extra (x)", "CREATE TABLE trials (x)"))
+    statements = ("CREATE TABLE extra (x)", "CREATE TABLE trials (x)")
+    broken = schema.Migration(number=NEXT.number, name="broken", statements=statements)
     path = cases.filled(tmp_path / "r.db")
     with open_store(path) as store, pytest.raises(sqlite3.OperationalError):
         schema.migrate(store.db, "here", (*schema.MIGRATIONS, broken))
-    assert cases.rows(path, "SELECT max(number) FROM migrations") == [(1,)]
+    assert cases.rows(path, "SELECT max(number) FROM migrations") == [(schema.newest(),)]
     assert cases.rows(path, "SELECT name FROM sqlite_master WHERE name = 'extra'") == []
 
 
@@ -227,8 +229,8 @@ def test_an_older_file_is_read_through_a_copy_in_memory_and_left_alone(
 ) -> None:
     path = cases.filled(tmp_path / "r.db")
     before = path.read_bytes()
-    monkeypatch.setattr(schema.migrate, "__defaults__", ((*schema.MIGRATIONS, SECOND),))
-    monkeypatch.setattr(schema.newest, "__defaults__", ((*schema.MIGRATIONS, SECOND),))
+    monkeypatch.setattr(schema.migrate, "__defaults__", ((*schema.MIGRATIONS, NEXT),))
+    monkeypatch.setattr(schema.newest, "__defaults__", ((*schema.MIGRATIONS, NEXT),))
     with open_store(path, read_only=True) as store:
         assert len(store.trials("c-0001")) == 2
         assert next(iter(store.db.query("SELECT x FROM extra"))) == {"x": 1}

@@ -1,0 +1,60 @@
+"""Prices before anything runs: from this machine's history of the workload, else from stated assumptions."""
+
+import pytest
+from campaign_cases import campaign, measured
+
+from perfguard.experiment import planned_blocks
+from perfguard.policy import Policy
+from perfguard.pricing import price_lines_of
+from perfguard.store import open_store
+
+POLICY = Policy(pause_share=0.0)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "results.db") as store:
+        yield store
+
+
+def test_without_history_the_assumptions_are_stated(store):
+    lines = price_lines_of(campaign(POLICY), store)
+    assert lines[0] == "never calibrated here: perfguard calibrate -- sh bench.sh"
+    assert lines[1].startswith("prices assumed, nothing is stored yet: 5 s to load, 5 s measured")
+    assert "launch noise 1 % (assumed)" in lines[1]
+    # Four launches of 10 s without pauses; two first runs and two blocks at the least: 100 s.
+    assert "a launch: 5 s to load, 5 s measured; a block of four: 40 s" in lines
+    assert "earliest EQUIVALENT: 2 blocks, 2 min" in lines
+
+
+def test_history_of_this_workload_on_this_machine_gives_the_prices(store):
+    past = campaign(POLICY)
+    store.add_campaign(past)
+    store.add_blocks(past.id, planned_blocks(past))
+    # Each trial takes 1.5 s in all, 1 s of it measured, and no two differ.
+    trials = measured(past, lambda side: 1.0)
+    for trial in trials:
+        store.add_trial(past.id, trial)
+    lines = price_lines_of(campaign(POLICY, id="c-2"), store)
+    assert lines[1].startswith("prices from 8 trials of this workload on this machine")
+    assert "a launch: 0.5 s to load, 1 s measured; a block of four: 6 s" in lines
+    elsewhere = price_lines_of(campaign(POLICY, id="c-3", machine={"host": "there"}), store)
+    assert elsewhere[1].startswith("prices assumed")
+
+
+def test_history_gives_the_noise_between_launches_of_one_side(store):
+    past = campaign(POLICY)
+    store.add_campaign(past)
+    pair = iter([1.00, 1.02] * 8)
+    # The two trials of a side in a block are 1.00 and 1.02: ln(1.02) / sqrt(2) = 0.0140.
+    trials = [trial for trial in measured(past, lambda side: 1.0) if trial.stage > 0]
+    by_side = sorted(trials, key=lambda t: (t.block, t.side, t.slot))
+    for trial in by_side:
+        value = next(pair)
+        store.add_trial(past.id, type(trial)(**{**vars(trial), "values": {"seconds": value}}))
+    assert "launch noise 1.4 %" in price_lines_of(campaign(POLICY, id="c-2"), store)[1]
+
+
+def test_a_budget_that_cannot_reach_any_verdict_is_said_first(store):
+    lines = price_lines_of(campaign(Policy(pause_share=0.0, budget_s=30.0)), store)
+    assert lines[2] == "this budget (30 s) cannot reach any verdict"
