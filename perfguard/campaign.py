@@ -12,7 +12,8 @@ from perfguard import __version__
 from perfguard.bundle import runner_fingerprint
 from perfguard.machine.host import machine_fingerprint
 from perfguard.policy import Policy
-from perfguard.records import Arm, Campaign, Side, Workload
+from perfguard.records import Arm, Campaign, Scope, Side, Workload
+from perfguard.scopes import check_scope
 from perfguard.subject.repository import Repository
 from perfguard.trial.readings import check_read
 from perfguard.workloads import with_params
@@ -40,6 +41,7 @@ class Request:
     seed: int | None = None
     carry: Path | None = None
     claimed: float | None = None
+    scope: Scope = "full"
 
 
 def plan_campaign(request: Request, repository: Repository) -> Campaign:
@@ -47,6 +49,7 @@ def plan_campaign(request: Request, repository: Repository) -> Campaign:
     if request.workload.runner == "command":
         check_read(request.workload.read, request.workload.metrics)
     arms = tuple(_arm(wish, request, repository) for wish in request.wishes)
+    check_scope(request.scope, request.workload, arms, request.policy)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     return Campaign(
         id=new_id(),
@@ -57,6 +60,7 @@ def plan_campaign(request: Request, repository: Repository) -> Campaign:
         policy=asdict(request.policy),
         seed=seed,
         repository=str(repository.root),
+        scope=request.scope,
         machine=machine_now(),
         method=_method(request, arms, repository),
     )

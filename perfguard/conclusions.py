@@ -1,6 +1,7 @@
 """What a verdict lets people conclude, what it does not, and the command to run next. Pure words."""
 
 from perfguard.records import Campaign, Decision, Outcome
+from perfguard.scopes import scope_note
 
 CAN = {
     Outcome.REGRESSION: "head is slower here and now, seen twice, the second time with fresh builds of both sides.",
@@ -25,6 +26,8 @@ def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str) -> 
     can = CAN[decision.outcome]
     if origin_note and decision.outcome is not Outcome.INVALID:
         can = f"{can} Of the code: {origin_note}."
+    if note := scope_note(decision, campaign.scope):
+        can = f"{can} {note}"
     return {"can": can, "cannot": CANNOT[decision.outcome]}
 
 

@@ -4,7 +4,7 @@ Joins the edges (git, processes, machine, database) with the pure decisions. Hol
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import BlockPlan, Campaign, Decision, Extension, Trial
+from perfguard.scopes import is_one_launch
 from perfguard.stats.extension import current_policy
 from perfguard.stats.plan import plan_block
 from perfguard.store import Store
@@ -92,16 +93,24 @@ class Session:
         return judge(self.campaign, self.plans, self.trials, self.extensions)
 
     def run(self, launch: Callable[[int], Trial], pause_s: float = 0.0, attempt: int = 0) -> Trial:
-        """One slot to its last attempt. Each trial is stored at once: whatever happens next, it is not lost."""
+        """One slot to its last attempt."""
+        return self.run_together(lambda number: (launch(number),), pause_s, attempt)[-1]
+
+    def run_together(
+        self, launch: Callable[[int], Sequence[Trial]], pause_s: float = 0.0, attempt: int = 0
+    ) -> Sequence[Trial]:
+        """The slots of one launch to its last attempt. Each trial is stored at once, so that nothing can lose it."""
         while True:
             started_s = time.monotonic()
             time.sleep(pause_s)
-            trial = launch(attempt)
-            self.store.add_trial(self.campaign.id, trial)
-            self.trials.append(trial)
-            self.observer.trial_ended(trial, time.monotonic() - started_s)
-            if not may_retry(trial, self.policy):
-                return trial
+            trials = launch(attempt)
+            cost_s = (time.monotonic() - started_s) / len(trials)
+            for trial in trials:
+                self.store.add_trial(self.campaign.id, trial)
+                self.trials.append(trial)
+                self.observer.trial_ended(trial, cost_s)
+            if not any(may_retry(trial, self.policy) for trial in trials):
+                return trials
             attempt += 1
 
 
@@ -196,6 +205,9 @@ def prepare(session: Session, plan: BlockPlan) -> None:
 def run_block(session: Session, plan: BlockPlan) -> None:
     """The slots of a block that were not measured before an interruption; ends with the first trial that voids it."""
     before = last_attempts(session.trials)
+    if is_one_launch(session.campaign, plan):
+        _run_quad(session, plan, before)
+        return
     for slot in range(4):
         earlier = before.get((plan.stage, plan.index, slot))
         if earlier is not None and earlier.status == "ok":
@@ -205,6 +217,13 @@ def run_block(session: Session, plan: BlockPlan) -> None:
         trial = session.run(partial(session.launcher.measure, plan, slot), pause_s, attempt)
         if trial.status != "ok":
             return
+
+
+def _run_quad(session: Session, plan: BlockPlan, before: Mapping[tuple[int, int, int], Trial]) -> None:
+    """All slots of a block in one launch; where an interruption left only some of them, all are measured again."""
+    attempts = [before[key].attempt + 1 for slot in range(4) if (key := (plan.stage, plan.index, slot)) in before]
+    pause_s = plan.pauses[0] * _longest_pause_s(session)
+    session.run_together(partial(session.launcher.measure_quad, plan), pause_s, max(attempts, default=0))
 
 
 def _longest_pause_s(session: Session) -> float:

@@ -23,6 +23,7 @@ from perfguard.records import (
     Side,
     Trial,
 )
+from perfguard.scopes import scoped_decision, scoped_sentence
 from perfguard.stats.extension import current_policy, suspicion_stage
 from perfguard.stats.reasons import extended
 from perfguard.stats.sentences import sentence
@@ -157,10 +158,13 @@ def failed_trial_reasons(trials: Sequence[Trial]) -> list[Reason]:
 
 
 def origin_judgements(campaign: Campaign, trials: Sequence[Trial]) -> list[OriginJudgement]:
-    """For each pair of builds: did each side run its own commit's code?"""
-    pairs: dict[int, dict[Side, Trial]] = {}
+    """For each pair of builds, and for each launch that held both: did each side run its own commit's code?"""
+    pairs: dict[int | str, dict[Side, Trial]] = {}
     for trial in last_attempts([t for t in trials if t.stage == WARM_STAGE]).values():
         pairs.setdefault(trial.build, {})[trial.side] = trial
+    for trial in trials:
+        if trial.status == "ok" and "launch" in trial.record:
+            pairs.setdefault(trial.record["launch"], {})[trial.side] = trial
     return [_judge_pair(campaign, pair) for pair in pairs.values() if len(pair) == len(campaign.arms) == 2]
 
 
@@ -184,16 +188,18 @@ def verdict_json(
 ) -> dict[str, Any]:
     """The JSON of the comparison as it stands. `stopped`: why measuring ended before a decision ("budget")."""
     judgement = judge(campaign, plans, trials, extensions)
-    decision = with_extensions(with_stop(judgement.decision, stopped), extensions)
+    ended = with_extensions(with_stop(judgement.decision, stopped), extensions)
+    decision = scoped_decision(ended, campaign.scope)
     num_blocks = len(judgement.survey.blocks)
     notes = [o.note for o in origin_judgements(campaign, trials) if o.note]
+    said = sentence(decision, margin=campaign.policy["margin"], num_blocks=num_blocks)
     comparison = comparison_json(
         campaign,
         decision,
         trials,
         used_blocks=num_blocks,
         void_blocks=len(judgement.survey.void),
-        sentence=sentence(decision, margin=campaign.policy["margin"], num_blocks=num_blocks),
+        sentence=scoped_sentence(said, decision, campaign.scope),
         conclusions=conclusions(campaign, decision, origin_note=notes[0] if notes else ""),
         next_step=next_step(campaign, decision),
         stopped=stopped,

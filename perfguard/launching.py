@@ -18,6 +18,7 @@ from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import Build, Workspace
 from perfguard.trial.command import run_command
 from perfguard.trial.environment import command_environment
+from perfguard.trial.quads import run_quad
 from perfguard.trial.ranks import run_ranks
 from perfguard.trial.request import TrialRequest
 
@@ -59,14 +60,34 @@ class Launcher:
         number = int(plan.builds[slot])
         return self._launch(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
 
+    def measure_quad(self, plan: BlockPlan, attempt: int) -> tuple[Trial, ...]:
+        """All four trials of a block from one launch, in caches that belong to neither arm."""
+        launch_id = f"{self.campaign.id}-s{plan.stage}b{plan.index}qa{attempt}"
+        modes = order_of_modes(self.campaign.seed, launch_id, self.campaign.workload.modes)
+        folder = self.workspace.folder / "shared"
+        requests = []
+        for slot, side in enumerate(plan.order):
+            arm = self.campaign.arms["AB".index(side)]
+            number = int(plan.builds[slot])
+            own = self._request(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
+            shared = replace(own, caches=folder / "caches", folder=folder / launch_id)
+            requests.append(replace(shared, workload=replace(own.workload, modes=modes)))
+        return run_quad(launch_id, requests, bundle=bundle_root())
+
     def _launch(self, arm: Arm, number: int, *, stage: int, block: int, slot: int, attempt: int) -> Trial:
+        request = self._request(arm, number, stage=stage, block=block, slot=slot, attempt=attempt)
+        if request.workload.runner == "command":
+            return run_command(request, probe=stage == WARM_STAGE)
+        return run_ranks(request, bundle=bundle_root())
+
+    def _request(self, arm: Arm, number: int, *, stage: int, block: int, slot: int, attempt: int) -> TrialRequest:
         build = self.builds[arm.side, number]
         # Resuming prepares builds again: the time keeps ids of stage 0 apart.
         again = f"-{datetime.now(UTC):%H%M%S%f}" if stage == WARM_STAGE else ""
         trial_id = f"{self.campaign.id}-s{stage}b{block}t{slot}a{attempt}{again}"
         workload = arm_workload(self.campaign, arm)
         modes = order_of_modes(self.campaign.seed, trial_id, workload.modes)
-        request = TrialRequest(
+        return TrialRequest(
             id=trial_id,
             stage=stage,
             block=block,
@@ -82,9 +103,6 @@ class Launcher:
             owner=self.workspace.owner,
             seed=self.campaign.seed,
         )
-        if workload.runner == "command":
-            return run_command(request, probe=stage == WARM_STAGE)
-        return run_ranks(request, bundle=bundle_root())
 
 
 def _unbuildable(arm: Arm, setup: str, error: BuildError) -> BuildError:

@@ -10,12 +10,14 @@ from typing import Any
 from perfguard.calibration import SCHEMA, percent
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import Campaign, Workload
-from perfguard.stats.prices import LaunchCost, price_lines, price_list
+from perfguard.stats.design import rules_of
+from perfguard.stats.prices import TRIALS_A_BLOCK, LaunchCost, price_lines, price_list
 from perfguard.store import Store, TrialCosts
 
 # Without history; said aloud wherever they are used.
 ASSUMED_S = 5.0
 ASSUMED_NOISE = 0.01
+SHARED_LINE = "scope in-process: a block is one launch of four instances, each counted with a quarter of its load"
 # Calibrations of this workload looked at, newest first, for one of these parameters.
 MOST_CALIBRATIONS = 50
 AGES_S = {"day": 86400.0, "hour": 3600.0, "minute": 60.0}
@@ -38,7 +40,9 @@ def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = Non
     policy = policy or stored_policy(campaign.policy)
     primaries = [metric.name for metric in campaign.workload.metrics if metric.primary]
     found = newest_calibration(campaign, store)
-    if found is not None:
+    if campaign.scope == "in-process":
+        basis = _from_shared(campaign, policy, store, primaries)
+    elif found is not None:
         basis = _from_calibration(found, policy, primaries, datetime.now(UTC))
     else:
         history = store.trial_costs(campaign.workload.name, campaign.machine)
@@ -97,6 +101,27 @@ def _from_history(workload: Workload, policy: Policy, history: Sequence[TrialCos
     never = f"never calibrated here: perfguard calibrate {asked}"
     cost = _cost(policy, load_s, measured_s)
     return Basis(cost=cost, noise=noise, lines=(never, f"prices {basis}; {spread}"))
+
+
+def _from_shared(campaign: Campaign, policy: Policy, store: Store, names: Sequence[str]) -> Basis:
+    """Scope in-process: noise of instances, not of launches, which a calibration or other comparisons tell of.
+
+    A block costs a launch; what confirming launches cost beyond that comes with the fresh builds.
+    """
+    shared = store.trial_costs(campaign.workload.name, campaign.machine, scope=campaign.scope)
+    history = store.trial_costs(campaign.workload.name, campaign.machine)
+    full = _from_history(campaign.workload, policy, history, names).cost
+    load_s = median(h.load_s for h in shared) if shared else full.load_s / TRIALS_A_BLOCK
+    measured_s = median(h.measured_s for h in shared) if shared else full.measured_s
+    beyond_s = TRIALS_A_BLOCK * (full.load_s + full.measured_s - load_s - measured_s)
+    num_confirming = min(rules_of(policy, max(1, len(names))).design.confirm_looks, default=0)
+    rebuild_s = full.rebuild_s + max(0.0, num_confirming * beyond_s)
+    noise = _noise(shared, names)
+    basis = f"{sum(h.num_trials for h in shared)} instances of this workload here" if shared else "no history"
+    spread = f"noise within a launch {percent(noise or ASSUMED_NOISE)}{'' if noise else ' (assumed)'}"
+    lines = (f"prices from {basis}; {spread}", SHARED_LINE)
+    cost = LaunchCost(load_s=load_s, measured_s=measured_s, setup_s=full.setup_s, rebuild_s=rebuild_s)
+    return Basis(cost=cost, noise=noise, lines=lines)
 
 
 def _cost(policy: Policy, load_s: float, measured_s: float) -> LaunchCost:

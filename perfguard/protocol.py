@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 SPEC_SCHEMA = "perfguard/spec@1"
 RESULT_SCHEMA = "perfguard/result@1"
+# What each entry of `Result.slots` holds, under the names and with the meanings of the result's own fields.
+SLOT_FIELDS = ("values", "digests", "samples", "counts", "warmup", "origin", "measured_s")
 
 
 class ProtocolError(ValueError):
@@ -25,7 +27,8 @@ class Spec:
     """What one launch has to do. The same file serves every rank.
 
     `result` and `ready` hold "{rank}", which each rank replaces by its own number. `ready` is created (empty)
-    when loading and warm-up have ended and the measured part begins.
+    when loading and warm-up have ended and the measured part begins. `slots`, where it is not empty, asks for so many
+    instances in this one launch: the subject root of each, in the order they are built in.
     """
 
     trial: str
@@ -36,6 +39,7 @@ class Spec:
     seed: int
     result: str
     ready: str
+    slots: tuple[str, ...] = ()
     schema: str = SPEC_SCHEMA
 
 
@@ -44,7 +48,8 @@ class Result:
     """What one rank observed. Only rank 0 needs `values`, `digests`, `samples` and `counts`.
 
     `samples` maps a name to seconds per iteration (or counts); `counts` maps mode to counts; `origin` maps a
-    module of the subject to {"path", "sha256"}; `environment` is what this process sees at run time.
+    module of the subject to {"path", "sha256"}; `environment` is what this process sees at run time. `slots` answers
+    those of the spec, one mapping of SLOT_FIELDS each; then the fields of the same names above stay empty.
     """
 
     trial: str
@@ -64,6 +69,7 @@ class Result:
     load_s: float = 0.0
     measured_s: float = 0.0
     peak_memory_bytes: int = 0
+    slots: tuple[Mapping[str, Any], ...] = ()
     schema: str = RESULT_SCHEMA
 
 
@@ -86,11 +92,12 @@ def write(path: str | Path, message: Spec | Result) -> None:
 
 def read_spec(path: str | Path) -> Spec:
     spec = _read(path, Spec, SPEC_SCHEMA)
-    return Spec(**{**vars(spec), "modes": tuple(spec.modes)})
+    return Spec(**{**vars(spec), "modes": tuple(spec.modes), "slots": tuple(spec.slots)})
 
 
 def read_result(path: str | Path) -> Result:
-    return _read(path, Result, RESULT_SCHEMA)
+    result = _read(path, Result, RESULT_SCHEMA)
+    return Result(**{**vars(result), "slots": tuple(result.slots)})
 
 
 def _read(path: str | Path, kind: type[Message], schema: str) -> Message:

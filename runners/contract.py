@@ -21,6 +21,10 @@ class UnbuildableError(Exception):
     """The subject cannot be measured at this commit: it does not import or speaks an unknown contract."""
 
 
+class TogetherError(UnbuildableError):
+    """The subjects of one launch cannot live in one process; each may well be measured in launches of its own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """One rank of one launch. `started_s` is time.perf_counter() when the process began."""
@@ -50,6 +54,7 @@ class Measurement:
     load_s: float = 0.0
     measured_s: float = 0.0
     peak_memory_bytes: int = 0
+    slots: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

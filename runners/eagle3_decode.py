@@ -32,12 +32,15 @@ def measure(session: Session, prompts: Sequence[list[int]], tokens: int, slowdow
     length: the cycle's whole time is counted too. `slowdown` above 1 is a control: each phase then takes that
     many times as long.
     """
-    rows = len(prompts) * tokens
-    log = CycleLog(
-        draft_s=[0.0] * rows, verify_s=[0.0] * rows, accept_s=[0.0] * rows, drafted=[0] * rows, emitted=[0] * rows
-    )
+    log = new_log(len(prompts) * tokens)
     generated = [generate(session, prompt, tokens, log, slowdown)[:tokens] for prompt in prompts]
     return summarise(log, generated)
+
+
+def new_log(rows: int) -> CycleLog:
+    return CycleLog(
+        draft_s=[0.0] * rows, verify_s=[0.0] * rows, accept_s=[0.0] * rows, drafted=[0] * rows, emitted=[0] * rows
+    )
 
 
 def generate(

@@ -12,7 +12,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,8 @@ class FakeParams:
     iterations: int = 60
     state: str = ""  # a file shared by launches: drift and the bimodal clock need to know how many there were
     drift: float = 0.0
+    instance_noise: float = 0.0  # standard deviation of the logarithm between instances, also in one launch
+    order_drift: float = 0.0  # added to the logarithm for each instance that the launch built before
     bimodal_factor: float = 1.0
     bimodal_stay: float = 0.9
     lottery_rate: float = 0.0
@@ -91,8 +93,8 @@ def run(launch: Launch) -> Measurement:
     )
 
 
-def read_plan(launch: Launch) -> FakeParams:
-    path = launch.subject_root / PLAN_FILE
+def read_plan(launch: Launch, subject_root: Path | None = None) -> FakeParams:
+    path = (subject_root or launch.subject_root) / PLAN_FILE
     planted: dict[str, Any] = {}
     if path.is_file():
         try:
@@ -128,16 +130,36 @@ def fail(window: str, plan: FakeParams, *, is_struck: bool) -> None:
 
 def launch_factor(plan: FakeParams, launch: Launch, coin: random.Random) -> float:
     """How much slower than planned this launch is as a whole, commit included."""
-    factor = plan.slowdown * math.exp(coin.gauss(0.0, plan.noise) if plan.noise else 0.0)
+    (own,) = instance_factors([plan], coin)
+    return own * process_factor(plan, coin) * state_factor(plan, launch)
+
+
+def instance_factors(plans: Sequence[FakeParams], coin: random.Random) -> list[float]:
+    """How much slower each instance of a launch is by itself, in the order they are built."""
+    return [
+        plan.slowdown
+        * math.exp(plan.order_drift * place + (coin.gauss(0.0, plan.instance_noise) if plan.instance_noise else 0.0))
+        for place, plan in enumerate(plans)
+    ]
+
+
+def process_factor(plan: FakeParams, coin: random.Random) -> float:
+    """What the process does to every instance in it."""
+    factor = math.exp(coin.gauss(0.0, plan.noise) if plan.noise else 0.0)
     if coin.random() < plan.lottery_rate:
         factor *= plan.lottery_factor
     for setting, slower in plan.env_slowdown.items():
         name, _, value = setting.partition("=")
         factor *= slower if os.environ.get(name) == value else 1.0
-    if plan.state and launch.is_first:
-        count, is_slow = next_state(Path(plan.state), plan, launch.spec.seed)
-        factor *= math.exp(plan.drift * count) * (plan.bimodal_factor if is_slow else 1.0)
     return factor
+
+
+def state_factor(plan: FakeParams, launch: Launch) -> float:
+    """What launches do to each other; moves the shared file on by one launch."""
+    if not plan.state or not launch.is_first:
+        return 1.0
+    count, is_slow = next_state(Path(plan.state), plan, launch.spec.seed)
+    return math.exp(plan.drift * count) * (plan.bimodal_factor if is_slow else 1.0)
 
 
 def next_state(path: Path, plan: FakeParams, seed: int) -> tuple[int, bool]:

@@ -14,11 +14,17 @@ from typing import Any
 
 from perfguard import protocol
 from runners import observe, origin
-from runners.contract import Launch, Measurement, UnbuildableError
+from runners.contract import Launch, Measurement, TogetherError, UnbuildableError
 
 RUNNERS = {"tp_moe": "runners.tp_moe", "fake": "runners.fake"}
+IN_PROCESS = {"tp_moe": "runners.in_process", "fake": "runners.fake_in_process"}
 TRACEBACK_LINES = 30
-PREFIXES = {origin.OriginError: "origin: ", UnbuildableError: "unbuildable: "}
+# The first that fits: an error of living together is one of not being buildable.
+PREFIXES = {
+    origin.OriginError: "origin: ",
+    TogetherError: "unbuildable: in-process: ",
+    UnbuildableError: "unbuildable: ",
+}
 
 
 def main(arguments: Sequence[str], *, harness: Sequence[Path], started_s: float) -> int:
@@ -50,9 +56,10 @@ def run(launch: Launch, harness: Sequence[Path]) -> Measurement:
     """Import the runner while the path is the harness's, then give the path to the subject, then measure."""
     if launch.spec.runner not in RUNNERS:
         raise ValueError(f"runner {launch.spec.runner!r} is not known; there are {', '.join(RUNNERS)}")
-    if not launch.subject_root.is_dir():
-        raise UnbuildableError(f"subject_root {launch.subject_root} is not a folder")
-    runner = importlib.import_module(RUNNERS[launch.spec.runner])
+    for root in (launch.subject_root, *map(Path, launch.spec.slots)):
+        if not root.is_dir():
+            raise UnbuildableError(f"subject_root {root} is not a folder")
+    runner = importlib.import_module((IN_PROCESS if launch.spec.slots else RUNNERS)[launch.spec.runner])
     sys.path[:] = origin.swap_roots(sys.path, harness=harness, subject_root=launch.subject_root)
     importlib.invalidate_caches()
     measurement: Measurement = runner.run(launch)

@@ -22,9 +22,13 @@ def measure(session: Session, prompts: Sequence[list[int]], tokens: int, slowdow
 
     `slowdown` above 1 is a control: each step then takes that many times as long.
     """
-    log = PlainLog(token_s=[0.0] * (len(prompts) * tokens))
+    log = new_log(len(prompts) * tokens)
     generated = [generate(session, prompt, tokens, log, slowdown) for prompt in prompts]
     return summarise(log, generated)
+
+
+def new_log(rows: int) -> PlainLog:
+    return PlainLog(token_s=[0.0] * rows)
 
 
 def generate(

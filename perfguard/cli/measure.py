@@ -50,6 +50,9 @@ def compare(
     budget: o.Budget = "",
     slow_rate: Annotated[str, typer.Option(help="EQUIVALENT must exclude slow launches at this rate: 10%.")] = "",
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Stop at SUSPECT, without fresh builds.")] = False,
+    scope: Annotated[
+        str, typer.Option(help="full, or in-process: both sides in one launch a block, confirmed by fresh launches.")
+    ] = "",
     seed: o.Seed = None,
     timeout: o.Timeout = "",
     ready_timeout: o.ReadyTimeout = "",
@@ -198,6 +201,7 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
 
 def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: str = "compare") -> Any:
     from perfguard.campaign import Request
+    from perfguard.scopes import scope_of
 
     workload = workload_of(workload_options(asked), config)
     if asked.get("was") is not None:
@@ -218,6 +222,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
         seed=asked.get("seed"),
         carry=asked["carry"],
         claimed=asked.get("was"),
+        scope=scope_of(asked.get("scope", "")),
     )
 
 

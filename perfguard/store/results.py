@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 from sqlite_utils import Database
 
 from perfguard.errors import StoreError
-from perfguard.records import BlockPlan, Campaign, Extension, Trial
+from perfguard.records import BlockPlan, Campaign, Extension, Scope, Trial
 from perfguard.store import campaigns, connection, exchange, trials
 from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
 
@@ -133,14 +133,15 @@ class Store:
             return campaigns.overviews(self.db, limit, workload, kind)
 
     def trial_costs(
-        self, workload: str, machine: Mapping[str, Any] | None = None, *, limit: int = 20
+        self, workload: str, machine: Mapping[str, Any] | None = None, *, limit: int = 20, scope: Scope = "full"
     ) -> list[TrialCosts]:
         """What valid trials of this workload took, by campaign, newest first.
 
-        `machine` as in Campaign.machine, equal in every field; None takes any machine.
+        `machine` as in Campaign.machine, equal in every field; None takes any machine. Scopes are kept apart:
+        instances of one process are nearer to each other than launches are.
         """
         with self._reading():
-            return trials.costs(self.db, workload, machine, limit)
+            return trials.costs(self.db, workload, machine, limit, scope)
 
     def export(self, ids: Sequence[str], path: str | Path) -> dict[str, int]:
         """A new results.db with just these campaigns; number of rows by table.

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from perfguard.records import Reason, Trial
+from perfguard.records import Reason, Scope, Trial
 from perfguard.store import codec, content
 from perfguard.store.rows import TrialCosts
 
@@ -71,19 +71,23 @@ class _Cost:
     values: Mapping[str, float]
 
 
-def costs(db: Database, workload: str, machine: Mapping[str, Any] | None, limit: int) -> list[TrialCosts]:
+def costs(
+    db: Database, workload: str, machine: Mapping[str, Any] | None, limit: int, scope: Scope
+) -> list[TrialCosts]:
     """Of the latest `limit` campaigns of this workload, newest first; on any machine when `machine` is None.
 
     Controls are left out, they are slow on purpose. So is stage 0: first runs of a build fill its caches, so they
-    load longer than any measured one.
+    load longer than any measured one; and the confirmation of scope in-process (even stages), which is measured in
+    launches of another kind.
     """
     digest = None if machine is None else codec.digest(machine)
     rows = db.query(
         "SELECT c.id, c.created_at, t.stage, t.block, t.side, t.wall_s, t.measured_s, t.metrics "
-        "FROM trials t JOIN (SELECT id, created_at FROM campaigns "
-        "WHERE workload = ? AND machine = coalesce(?, machine) AND kind != 'control' "
-        "ORDER BY created_at DESC, rowid DESC LIMIT ?) c ON c.id = t.campaign WHERE t.status = 'ok' AND t.stage > 0",
-        (codec.shown(workload), digest, limit),
+        "FROM trials t JOIN (SELECT id, created_at, scope FROM campaigns "
+        "WHERE workload = ? AND machine = coalesce(?, machine) AND scope = ? AND kind != 'control' "
+        "ORDER BY created_at DESC, rowid DESC LIMIT ?) c ON c.id = t.campaign WHERE t.status = 'ok' AND t.stage > 0 "
+        "AND (t.stage % 2 = 1 OR c.scope <> 'in-process')",
+        (codec.shown(workload), digest, scope, limit),
     )
     by_campaign: dict[tuple[str, str], list[_Cost]] = defaultdict(list)
     for row in rows:

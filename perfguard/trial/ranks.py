@@ -25,18 +25,31 @@ def run_ranks(request: TrialRequest, *, bundle: Path) -> Trial:
     Raises BuildError if the subject cannot be measured at this commit, HarnessError if the supervisor dies;
     KeyboardInterrupt ends all ranks and goes on.
     """
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    started_at = now()
+    return trial_of(start_ranks(request, spec_of(request), bundle=bundle), started_at=started_at)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def start_ranks(request: TrialRequest, spec: protocol.Spec, *, bundle: Path) -> Observed:
+    """Start one process a rank on this spec and wait for all of them."""
     request.folder.mkdir(parents=True, exist_ok=True)
-    spec = spec_of(request)
     ranks = range(request.workload.world_size)
     _remove_old(spec, ranks)
     spec_file = request.folder / "spec.json"
     protocol.write(spec_file, spec)
     launched = run_launch(_launch(request, spec, ranks, argv=_argv(request, bundle, spec_file)))
     results = tuple(_read(_of_rank(spec.result, rank)) for rank in ranks)
-    observed = Observed(request=request, launched=launched, results=results)
+    return Observed(request=request, launched=launched, results=results)
+
+
+def trial_of(observed: Observed, *, started_at: str, share: float = 1.0) -> Trial:
+    """The trial as it is stored; `share`: how much of the launch's wall time is its own. Raises BuildError."""
+    request, launched = observed.request, observed.launched
     status, reasons = conclude(observed)
-    first = results[0]
+    first = observed.results[0]
     return Trial(
         id=request.id,
         stage=request.stage,
@@ -47,7 +60,7 @@ def run_ranks(request: TrialRequest, *, bundle: Path) -> Trial:
         attempt=request.attempt,
         status=status,
         started_at=started_at,
-        wall_s=max(launched.wall_s),
+        wall_s=share * max(launched.wall_s),
         measured_s=first.measured_s if isinstance(first, protocol.Result) else launched.measured_s,
         values=observed.readings.values if status == "ok" else {},
         digests=dict(first.digests) if isinstance(first, protocol.Result) else {},
