@@ -16,7 +16,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.verdicts.simulate
 
 soak: $(READY)
 	$(BIN)/pytest -m soak --timeout 3600

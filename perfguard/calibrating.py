@@ -9,15 +9,17 @@ from typing import Any
 
 from perfguard.calibration import FOUND, Control, Findings, calibration_json, findings_of, primaries_of
 from perfguard.campaign import Request, new_id, plan_campaign
+from perfguard.errors import UsageError
 from perfguard.experiment import (
     Observer,
     Session,
+    clear_leftovers,
     conclude,
     is_over_budget,
     marked_if_interrupted,
+    measure_block,
     planned_blocks,
     prepare,
-    run_block,
     waiting_for_machine,
 )
 from perfguard.judging import Judgement, verdict_json
@@ -28,7 +30,7 @@ from perfguard.stats.calibration import control_slowdown, slowed
 from perfguard.stats.sequential import decide
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
-from perfguard.subject.workspace import open_workspace, sweep_leftovers
+from perfguard.subject.workspace import open_workspace
 
 SLOTS = 4
 # A spread between launches of one block needs two blocks to be more than a guess.
@@ -48,12 +50,13 @@ def calibrate(
 
     Returns the calibration (perfguard/calibration@1), stored too. Raises what a comparison raises.
     """
+    if not primaries_of(request.workload.metrics):
+        raise UsageError(f"{request.workload.name} has no primary metric with noise", "perfguard workloads")
     num_blocks = max(LEAST_BLOCKS, -(-num_launches // SLOTS))
     campaign = plan_campaign(replace(request, policy=_with_blocks(request.policy, num_blocks)), repository)
     store.add_campaign(campaign)
     store.add_blocks(campaign.id, planned_blocks(campaign))
-    for folder in sweep_leftovers():
-        observer.say(f"removed what an earlier run left in {folder}")
+    clear_leftovers(observer)
     trials: list[Trial] = []
     with (
         marked_if_interrupted(campaign, trials, store, f"perfguard show {campaign.id} --db {store.path}"),
@@ -87,10 +90,9 @@ def _measure_aa(session: Session, num_blocks: int) -> str:
     prepare(session, session.plans[0])
     judgement = session.judge()
     while (plan := _next_of_aa(judgement, num_blocks)) is not None:
-        if is_over_budget(session):
+        if is_over_budget(session, plan):
             return "budget"
-        prepare(session, plan)
-        judgement = _measured(session, plan)
+        judgement = measure_block(session, plan)
     return ""
 
 
@@ -104,14 +106,6 @@ def _next_of_aa(judgement: Judgement, num_blocks: int) -> BlockPlan | None:
 
 def _stage_one(judgement: Judgement) -> list[BlockValues]:
     return [block for block in judgement.survey.blocks if block.stage == 1]
-
-
-def _measured(session: Session, plan: BlockPlan) -> Judgement:
-    run_block(session, plan)
-    judgement = session.judge()
-    ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
-    session.observer.block_ended(plan, ran, judgement.decision, *judgement.blocks_left)
-    return judgement
 
 
 def _findings(session: Session, asked: Policy, aa: Outcome) -> Findings | None:
@@ -129,7 +123,7 @@ def _control(session: Session, findings: Findings) -> Control:
         return Control(how="the A/A is invalid", planted=planted, slowdowns={})
     if session.campaign.workload.runner == "command":
         return _computed_control(session, findings, planted)
-    if is_over_budget(session):
+    if is_over_budget(session, session.plans[0]):
         return Control(how="the budget was used up", planted=planted, slowdowns={})
     session.observer.say(f"control: head slowed by {100 * (planted - 1):.3g} %, which must be found")
     return _measured_control(session, findings, planted)
@@ -157,10 +151,10 @@ def _measured_control(session: Session, findings: Findings, planted: float) -> C
     with marked_if_interrupted(campaign, control.trials, control.store, f"perfguard show {campaign.id}"):
         judgement = control.judge()
         while judgement.decision.state == "measure" and judgement.next_plan is not None:
-            if is_over_budget(control if control.trials else session):
+            if is_over_budget(control if control.trials else session, judgement.next_plan):
                 stopped = "budget"
                 break
-            judgement = _measured(control, judgement.next_plan)
+            judgement = measure_block(control, judgement.next_plan)
     comparison = conclude(control, stopped)
     names = {metric.name for metric in primaries_of(campaign.workload.metrics)}
     results = [result for result in comparison["metrics"] if result["name"] in names]

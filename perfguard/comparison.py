@@ -22,6 +22,7 @@ def arm_json(arm: Arm) -> dict[str, Any]:
         "patch_sha256": patch,
         "env": dict(arm.env),
         "params": dict(arm.params),
+        "python": arm.python,
     }
 
 

@@ -43,5 +43,5 @@ def next_step(campaign: Campaign, decision: Decision) -> str:
                 return "a new comparison with more --max-blocks, or a wider --margin"
             return f"perfguard extend {campaign.id} --budget 4h, or a new comparison with a wider --margin"
         case Outcome.INVALID:
-            return f"{show} lists every trial with its log; remove the cause and compare again"
+            return f"{show} lists every trial with its reasons; remove the cause and compare again"
     return f"perfguard report {campaign.id} -f md"

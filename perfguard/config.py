@@ -13,12 +13,16 @@ from typing import Any
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import Metric, Workload
-from perfguard.workloads import BUILT_IN, find, with_params
+from perfguard.workloads import BUILT_IN, find, with_modes, with_params
 
 _WORKLOAD_KEYS = (
     "runner", "command", "metrics", "params", "modes", "read", "setup", "timeout_s", "ready_timeout_s", "based_on",
 )  # fmt: skip
 _METRIC_KEYS = ("name", "unit", "better", "primary", "exact")
+
+
+# Where a value stood that no file held.
+COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +68,10 @@ def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy
         wanted = type(getattr(policy, key))
         if isinstance(value, bool) != (wanted is bool) or not isinstance(value, (int, float)):
             raise UsageError(
-                f"{where}: {key} = {value!r} is not a {wanted.__name__}", "docs/method.md lists the policy"
+                f"{where}: {key} = {value!r} is not a {wanted.__name__}", f"{key} = {getattr(Policy(), key)}"
             )
         if wanted is int and not isinstance(value, int):
-            raise UsageError(f"{where}: {key} = {value!r} is not a whole number", "docs/method.md lists the policy")
+            raise UsageError(f"{where}: {key} = {value!r} is not a whole number", f"{key} = {getattr(Policy(), key)}")
     changed = replace(policy, **values)
     _check_range(changed, where)
     return changed
@@ -83,13 +87,19 @@ def _check_range(policy: Policy, where: str) -> None:
         (0 <= policy.pause_share <= 1 and policy.pause_max_s >= 0, "pause_share", "between 0 and 1"),
         (policy.confirm_builds in (2, 4, 6, 8), "confirm_builds", "2, 4, 6 or 8"),
         (0 <= policy.slow_rate < 1, "slow_rate", "0 (not asked for) or a rate below 1"),
+        (0 <= policy.floor_share < 1, "floor_share", "a share of the margin below 1"),
+        (0 < policy.tost_alpha <= 0.1, "tost_alpha", "above 0 and at most 0.1"),
+        (0 <= policy.futility < 1, "futility", "a chance below 1"),
+        (0 <= policy.max_retries <= 10, "max_retries", "between 0 and 10"),
+        (0 < policy.max_void_share < 1, "max_void_share", "between 0 and 1"),
+        (0 < policy.fisher_alpha <= 0.05, "fisher_alpha", "above 0 and at most 0.05"),
+        (0 < policy.carry_over_alpha <= 0.05, "carry_over_alpha", "above 0 and at most 0.05"),
         (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
     )
     for holds, key, allowed in checks:
         if not holds:
-            raise UsageError(
-                f"{where}: {key} = {getattr(policy, key)!r} is not {allowed}", f"--{key.replace('_', '-')}"
-            )
+            step = f"--{key.replace('_', '-')}" if where == COMMAND_LINE else f"{key} = {getattr(Policy(), key)}"
+            raise UsageError(f"{where}: {key} = {getattr(policy, key)!r} is not {allowed}", step)
 
 
 def _table(raw: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
@@ -118,16 +128,16 @@ def _workload(name: str, table: Any, known: Mapping[str, Workload], where: str) 
         workload = Workload(name=name, runner=table.get("runner", "command"), metrics=())
     if workload.runner not in ("tp_moe", "fake", "command"):
         raise UsageError(f"{where}: runner {workload.runner!r} is none of tp_moe, fake, command", "perfguard workloads")
-    plain = {k: table[k] for k in ("read", "setup") if k in table}
+    with _named(where):
+        plain: dict[str, Any] = {k: _text(table, k) for k in ("read", "setup") if k in table}
     plain |= {k: _seconds(table[k], f"{where} {k}") for k in ("timeout_s", "ready_timeout_s") if k in table}
     if "command" in table:
         plain["command"] = _command(table["command"], where)
-    if "modes" in table:
-        plain["modes"] = tuple(table["modes"])
     if "metrics" in table:
-        plain["metrics"] = tuple(_metric(m, where) for m in table["metrics"])
+        plain["metrics"] = _metrics(table["metrics"], where)
     with _named(where):
-        workload = with_params(replace(workload, **plain), table.get("params", {}))
+        workload = with_params(replace(workload, **plain), _params(table))
+        workload = with_modes(workload, _text(table, "modes"))
     _check_complete(workload, where)
     return workload
 
@@ -154,6 +164,26 @@ def _command(value: Any, where: str) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return tuple(value)
     raise UsageError(f"{where}: command is neither a string nor a list of strings", 'command = "python bench.py"')
+
+
+def _text(table: Mapping[str, Any], key: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise UsageError(f"{key} = {value!r} is not a text", f'{key} = "..."')
+    return value
+
+
+def _params(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    params = table.get("params", {})
+    if not isinstance(params, dict):
+        raise UsageError(f"params = {params!r} is not a table", "params = {tp = 2}")
+    return params
+
+
+def _metrics(value: Any, where: str) -> tuple[Metric, ...]:
+    if not isinstance(value, list):
+        raise UsageError(f"{where}: metrics is not a list", 'metrics = [{name = "seconds", unit = "s"}]')
+    return tuple(_metric(raw, where) for raw in value)
 
 
 def _metric(raw: Any, where: str) -> Metric:

@@ -18,7 +18,7 @@ from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdic
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
 from perfguard.policy import Policy, stored_policy
-from perfguard.records import BlockPlan, Campaign, Decision, Extension, Trial
+from perfguard.records import Arm, BlockPlan, Campaign, Decision, Extension, Trial
 from perfguard.scopes import is_one_launch
 from perfguard.stats.extension import current_policy
 from perfguard.stats.plan import plan_block
@@ -116,8 +116,7 @@ class Session:
 
 def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
     """Measure until the verdict stands. Raises Interrupted with the command that resumes."""
-    for folder in sweep_leftovers():
-        observer.say(f"removed what an earlier run left in {folder}")
+    clear_leftovers(observer)
     plans, trials, extensions = store.blocks(campaign.id), store.trials(campaign.id), store.extensions(campaign.id)
     resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
     with (
@@ -152,6 +151,12 @@ def marked_if_interrupted(campaign: Campaign, trials: Sequence[Trial], store: St
         raise
 
 
+def clear_leftovers(observer: Observer) -> None:
+    """What a killed perfguard could not remove is removed by the next one, and said."""
+    for folder in sweep_leftovers():
+        observer.say(f"removed what an earlier run left in {folder}")
+
+
 def waiting_for_machine(campaign: Campaign, observer: Observer) -> AbstractContextManager[None]:
     """One measuring job a machine: a second one waits, and says once for whom."""
     told: list[Holder] = []
@@ -177,23 +182,27 @@ def _measure_until_decided(session: Session) -> str:
     """Returns why it stopped before a decision: "budget", or "" when decided."""
     prepare(session, session.plans[0])
     judgement = session.judge()
-    while judgement.next_plan is not None:
-        if is_over_budget(session):
+    while (plan := judgement.next_plan) is not None:
+        if is_over_budget(session, plan):
             return "budget"
-        plan = judgement.next_plan
-        prepare(session, plan)
-        run_block(session, plan)
-        judgement = session.judge()
-        ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
-        session.observer.block_ended(plan, ran, judgement.decision, *judgement.blocks_left)
+        judgement = measure_block(session, plan)
     return ""
+
+
+def measure_block(session: Session, plan: BlockPlan) -> Judgement:
+    """A block with the builds it needs, and what all trials say after it."""
+    prepare(session, plan)
+    _run_block(session, plan)
+    judgement = session.judge()
+    ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
+    session.observer.block_ended(plan, ran, judgement.decision, *judgement.blocks_left)
+    return judgement
 
 
 def prepare(session: Session, plan: BlockPlan) -> None:
     """The builds a block needs and does not have, each with its unmeasured first run; judged as all that is stored."""
     launcher = session.launcher
-    needed = [(arm, number) for number in sorted(set(plan.builds)) for arm in session.campaign.arms]
-    missing = [(arm, int(number)) for arm, number in needed if (arm.side, int(number)) not in launcher.builds]
+    missing = _missing_builds(session, plan)
     if missing and plan.stage > 1:
         session.observer.say(f"confirmation: {len(missing)} fresh builds, each run once unmeasured")
     for arm, number in missing:
@@ -202,7 +211,12 @@ def prepare(session: Session, plan: BlockPlan) -> None:
         session.run(partial(launcher.first_run, arm, number))
 
 
-def run_block(session: Session, plan: BlockPlan) -> None:
+def _missing_builds(session: Session, plan: BlockPlan) -> list[tuple[Arm, int]]:
+    needed = [(arm, int(number)) for number in sorted(set(plan.builds)) for arm in session.campaign.arms]
+    return [(arm, number) for arm, number in needed if (arm.side, number) not in session.launcher.builds]
+
+
+def _run_block(session: Session, plan: BlockPlan) -> None:
     """The slots of a block that were not measured before an interruption; ends with the first trial that voids it."""
     before = last_attempts(session.trials)
     if is_one_launch(session.campaign, plan):
@@ -233,11 +247,15 @@ def _longest_pause_s(session: Session) -> float:
     return min(policy.pause_share * median(measured_s), policy.pause_max_s) if measured_s else 0.0
 
 
-def is_over_budget(session: Session) -> bool:
-    """Not the next block is begun whose cost, judged by the trials so far, would end beyond the budget."""
+def is_over_budget(session: Session, plan: BlockPlan) -> bool:
+    """No block is begun whose cost, judged by the trials so far, would end beyond the budget.
+
+    The unmeasured first runs of builds that it needs are part of its cost.
+    """
     budget_s = session.policy.budget_s
     if not budget_s:
         return False
     spent_s = time.monotonic() - session.started_s
-    block_s = 4 * median([trial.wall_s for trial in session.trials]) + 4 * _longest_pause_s(session) / 2
+    num_launches = 4 + len(_missing_builds(session, plan))
+    block_s = num_launches * median([trial.wall_s for trial in session.trials]) + 4 * _longest_pause_s(session) / 2
     return spent_s + block_s > budget_s

@@ -219,10 +219,5 @@ def with_stop(decision: Decision, stopped: str) -> Decision:
         return decision
     text = "stopped when the budget was used up" if stopped == "budget" else f"stopped: {stopped}"
     outcome = Outcome.SUSPECT if decision.state == "confirm" else decision.outcome
-    return Decision(
-        state="done",
-        outcome=outcome,
-        metrics=decision.metrics,
-        reasons=(Reason(code="STOPPED", text=text), *decision.reasons),
-        blocks_needed=decision.blocks_needed,
-    )
+    reasons = (Reason(code="STOPPED", text=text), *decision.reasons)
+    return replace(decision, state="done", outcome=outcome, reasons=reasons)

@@ -49,7 +49,7 @@ class Policy:
     fisher_alpha: float = 0.01
     # Test of residuals against the predecessor's arm.
     carry_over_alpha: float = 0.001
-    # Wall-clock budget of the whole comparison; 0 means none.
+    # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
 
 

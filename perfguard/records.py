@@ -46,7 +46,7 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One runner, its parameters, its modes and its metrics. `command` is set for `-- CMD` only."""
+    """One runner, its parameters, its modes and its metrics. `command` is set where the runner is "command"."""
 
     name: str
     runner: Literal["tp_moe", "fake", "command"]
@@ -92,8 +92,8 @@ class Arm:
 class BlockPlan:
     """Four consecutive trials, drawn before they run.
 
-    `order` holds A (base) and B (head) by slot, `builds` the build of the slot's arm ("1" or "2"), `pauses`
-    the pause before each slot as a fraction of its longest allowed pause, in [0, 1).
+    `order` holds A (base) and B (head) by slot, `builds` the build of the slot's arm ("1", from "2" on fresh ones),
+    `pauses` the pause before each slot as a fraction of its longest allowed pause, in [0, 1).
     """
 
     stage: int

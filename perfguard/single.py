@@ -10,12 +10,12 @@ from perfguard.campaign import Request, plan_campaign
 from perfguard.claims import Claim, judge_claim
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES, EXIT_INVALID, EXIT_OK
-from perfguard.experiment import Observer, Session, marked_if_interrupted, waiting_for_machine
+from perfguard.experiment import Observer, Session, clear_leftovers, marked_if_interrupted, waiting_for_machine
 from perfguard.launching import Launcher
 from perfguard.records import BlockPlan, Campaign, Metric, Trial
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
-from perfguard.subject.workspace import open_workspace, sweep_leftovers
+from perfguard.subject.workspace import open_workspace
 
 RUN_SCHEMA = "perfguard/run@1"
 RECHECK_SCHEMA = "perfguard/recheck@1"
@@ -70,8 +70,7 @@ def _measure(
     store: Store,
     observer: Observer,
 ) -> list[Trial]:
-    for folder in sweep_leftovers():
-        observer.say(f"removed what an earlier run left in {folder}")
+    clear_leftovers(observer)
     trials: list[Trial] = []
     (arm,) = campaign.arms
     with (

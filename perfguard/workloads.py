@@ -69,12 +69,12 @@ def of_command(
     """A workload of one's own: without a metric the wall time of the command is measured."""
     if not command:
         raise UsageError("no command after --", "perfguard compare BASE HEAD -- python bench.py")
-    if not metric:
-        name, better, unit, read = "wall", "lower", "s", read or "wall"
-    else:
+    if metric:
         name, read = metric, read or "json"
-    if read not in ("wall", "json") and not read.startswith("regex:"):
-        raise UsageError(f"--read {read!r} is none of wall, json, regex:PATTERN", "perfguard compare --help")
+    elif better != "lower" or unit not in ("", "s") or read not in ("", "wall"):
+        raise UsageError("--better, --unit and --read describe a metric, and none is named", "--metric NAME")
+    else:
+        name, unit, read = "wall", "s", "wall"
     metrics = (Metric(name=name, unit=unit, better=better),)
     label = shlex.join(command)[:NAME_LENGTH]  # its history is found by this name
     return Workload(name=label, runner="command", command=command, metrics=metrics, read=read, setup=setup)

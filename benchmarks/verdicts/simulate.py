@@ -119,7 +119,10 @@ def page(tallies: Tallies) -> str:
         ),
         ("The same with the looks of two primary metrics", grid_table(tallies, 2)),
         ("Power on restless machines", scenario_table(tallies, POWER_CELLS)),
-        ("Other tools' rules, 10 trials a side in turn, launch sd 1 %: said to have changed %", peers_table(tallies)),
+        (
+            "Other tools' rules, 10 trials of base, then 10 of head, launch sd 1 %: changed, they say, in %",
+            peers_table(tallies),
+        ),
         ("Scenarios", sizes()),
     ]
     sections = [line for heading, lines in parts for line in (f"## {heading}", "", *lines, "")]

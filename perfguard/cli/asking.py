@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfguard.config import Config, load, parse_duration_s, parse_params, parse_ratio, with_policy
+from perfguard.cli.options import project_folder
+from perfguard.config import COMMAND_LINE, Config, load, parse_duration_s, parse_params, parse_ratio, with_policy
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import Better, Metric, Workload
@@ -41,14 +42,12 @@ def open_project(repo: Path) -> tuple[Repository, Config]:
     from perfguard.subject.repository import open_repository
 
     repository = open_repository(repo)
-    return repository, load(repository.root)
+    return repository, project_config(repo)
 
 
 def project_config(repo: Path) -> Config:
     """perfguard.toml of the project around `repo`; what perfguard brings where there is none."""
-    start = repo.resolve()
-    folder = next((f for f in (start, *start.parents) if (f / "perfguard.toml").exists()), start)
-    return load(folder)
+    return load(project_folder(repo))
 
 
 def workload_of(options: WorkloadOptions, config: Config) -> Workload:
@@ -129,7 +128,7 @@ def policy_of(
         changes["slow_rate"] = parse_ratio(slow_rate, "--slow-rate")
     if no_confirm:
         changes["is_confirmed"] = False
-    return with_policy(config.policy, changes, "command line")
+    return with_policy(config.policy, changes, COMMAND_LINE)
 
 
 def claimed_metric(workload: Workload, was: float) -> Metric:

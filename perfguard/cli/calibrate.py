@@ -51,7 +51,7 @@ def _calibrate(asked: dict[str, Any]) -> None:
     o.check_json(asked["json_file"])
     repository, config = open_project(asked["repo"])
     request = _request(asked, config)
-    with opened(asked, repository.root) as (store, observer):
+    with opened(asked, asked["repo"]) as (store, observer):
         calibration = calibrating.calibrate(request, asked["launches"], repository, store, observer)
     with o.verdict_output():
         if asked["json_file"]:

@@ -66,12 +66,12 @@ def compare(
 
     Example: perfguard compare HEAD~1 HEAD --metric seconds --better lower -- python bench.py
     """
-    asked = {k: v for k, v in locals().items() if k not in ("resume", "plan_only")}
+    asked = {k: v for k, v in locals().items() if k != "resume"}
     o.check_json(json_file)
     if resume:
         _resume(resume, asked)
     _check_sides(base, head)
-    _compare(asked, plan_only=plan_only)
+    _compare(asked)
 
 
 def _check_sides(base: str, head: str) -> None:
@@ -79,16 +79,16 @@ def _check_sides(base: str, head: str) -> None:
         raise UsageError("two revisions are needed", "perfguard compare HEAD~1 HEAD -- python bench.py")
 
 
-def _compare(asked: dict[str, Any], *, plan_only: bool) -> None:
+def _compare(asked: dict[str, Any]) -> None:
     from perfguard import experiment
     from perfguard.campaign import plan_campaign
     from perfguard.pricing import price_lines_of
 
     repository, config = open_project(asked["repo"])
     campaign = plan_campaign(_request(asked, config, ("base", "head")), repository)
-    with opened(asked, repository.root) as (store, observer):
+    with opened(asked, asked["repo"]) as (store, observer):
         prices = price_lines_of(campaign, store)
-        if plan_only:
+        if asked["plan_only"]:
             print_prices(campaign.seed, prices, asked["json_file"])
             raise typer.Exit(0)
         for line in prices:
@@ -185,7 +185,7 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
     o.check_json(asked["json_file"])
     repository, config = open_project(asked["repo"])
     request = _request(asked, config, ("revision",), kind=kind)
-    with opened(asked, repository.root) as (store, observer):
+    with opened(asked, asked["repo"]) as (store, observer):
         if kind == "recheck":
             metric = claimed_metric(request.workload, asked["was"])
             result = single.recheck(request, metric, repository, store, observer)

@@ -39,15 +39,16 @@ ReadyTimeout = Annotated[str, typer.Option("--ready-timeout", help="Longest star
 Command = Annotated[list[str] | None, typer.Argument(help="After --: a command of your own.", show_default=False)]
 
 
-def database(db: str, start: Path) -> Path:
-    """The results database: as asked, or .perfguard/results.db beside perfguard.toml or .git, upwards of `start`."""
-    if db:
-        return Path(db)
+def project_folder(start: Path) -> Path:
+    """Where the project around `start` keeps configuration and results: beside perfguard.toml, else .git."""
     start = start.resolve()
-    for folder in (start, *start.parents):
-        if (folder / "perfguard.toml").exists() or (folder / ".git").exists():
-            return folder / ".perfguard" / "results.db"
-    return start / ".perfguard" / "results.db"
+    marks = ("perfguard.toml", ".git")
+    return next((f for f in (start, *start.parents) if any((f / mark).exists() for mark in marks)), start)
+
+
+def database(db: str, start: Path) -> Path:
+    """The results database: as asked, or that of the project around `start`."""
+    return Path(db) if db else project_folder(start) / ".perfguard" / "results.db"
 
 
 def existing_database(db: str) -> Path:

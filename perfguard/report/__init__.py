@@ -1,1 +1,1 @@
-"""How results look: terminal, Markdown, SVG. The only rich of perfguard. Shows what was decided, decides nothing."""
+"""How results look: terminal, Markdown. The only rich of perfguard. Shows what was decided, decides nothing."""

@@ -22,7 +22,7 @@ from perfguard.policy import Policy
 # Below 1.25 nothing is left for later looks and power at 1.5 margins falls; above, the earliest report comes later.
 ROOM = 1.25
 SHARE_OF_STAGE_ONE = 1 / 3
-# Two builds of each arm are compared in stage two; a spread needs two blocks.
+# A spread needs two blocks.
 MIN_CONFIRM_BLOCKS = 2
 STEP = 2
 STEP_GROWTH = 3

@@ -54,7 +54,7 @@ def as_ratio(log_ratio: float) -> float:
 
 
 def series(metric: Metric, blocks: Sequence[BlockValues]) -> Series:
-    """Series of one metric over blocks whose values are positive and finite (validity.py sees to that)."""
+    """Series of one metric over blocks whose values are positive and finite (a trial with any other is not valid)."""
     values = np.array([block.values[metric.name] for block in blocks], dtype=float).reshape(-1, 4)
     return series_of_logs(oriented_logs(metric, values), head_slots(blocks))
 

@@ -1,10 +1,10 @@
-"""May these trials be compared at all? Pure checks of values' form, failures by arm, void blocks and carry-over.
+"""May these trials be compared at all? Pure checks of failures by arm, void blocks and carry-over.
 
 Blind to whether a value is good or bad: nothing is thrown out for being slow. Reasons only; `verdict.py` concludes.
 """
 
-from collections.abc import Mapping, Sequence
-from math import comb, isfinite
+from collections.abc import Sequence
+from math import comb
 
 import numpy as np
 
@@ -13,28 +13,6 @@ from perfguard.records import BlockValues, Metric, Reason, Trial
 from perfguard.stats.effects import Floats, Series, series, weighted_estimate, weights
 from perfguard.stats.order_test import TOLERANCE, tail_share
 from perfguard.stats.plan import HEAD_SLOTS
-
-
-def value_reasons(metrics: Sequence[Metric], values: Mapping[str, object]) -> tuple[Reason, ...]:
-    """Why a trial's values cannot be used: empty if every metric is a positive finite number.
-
-    An exact metric that is not primary may be zero, since no ratio is taken of it.
-    """
-    found = (_value_reason(metric, values.get(metric.name)) for metric in metrics)
-    return tuple(reason for reason in found if reason is not None)
-
-
-def _value_reason(metric: Metric, value: object) -> Reason | None:
-    if value is None:
-        return Reason(code="VALUE_MISSING", text=f"{metric.name} was not reported")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return Reason(code="VALUE_NOT_A_NUMBER", text=f"{metric.name} is {value!r}, not a number")
-    if not isfinite(value):
-        return Reason(code="VALUE_NOT_FINITE", text=f"{metric.name} is {value}")
-    may_be_zero = metric.exact and not metric.primary
-    if value < 0 or (value == 0 and not may_be_zero):
-        return Reason(code="VALUE_NOT_POSITIVE", text=f"{metric.name} is {value:g}: a positive number is needed")
-    return None
 
 
 def failure_reasons(policy: Policy, trials: Sequence[Trial]) -> tuple[Reason, ...]:

@@ -71,9 +71,7 @@ class _Cost:
     values: Mapping[str, float]
 
 
-def costs(
-    db: Database, workload: str, machine: Mapping[str, Any] | None, limit: int, scope: Scope
-) -> list[TrialCosts]:
+def costs(db: Database, workload: str, machine: Mapping[str, Any] | None, limit: int, scope: Scope) -> list[TrialCosts]:
     """Of the latest `limit` campaigns of this workload, newest first; on any machine when `machine` is None.
 
     Controls are left out, they are slow on purpose. So is stage 0: first runs of a build fill its caches, so they

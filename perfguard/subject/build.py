@@ -49,4 +49,7 @@ def _end_group(process: "subprocess.Popen[bytes]") -> None:
 def _failed(command: str, what: str, log: Path) -> BuildError:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
     tail = "\n".join(lines) or "(no output)"
-    return BuildError(f"--setup {command!r}: {what}\n{tail}", f"less {log}")
+    return BuildError(
+        f"--setup {command!r}: {what}\n{tail}",
+        "run the setup by hand in a checkout of that commit; the end of its log is above",
+    )

@@ -97,7 +97,11 @@ def _apply(revision: Revision, folder: Path) -> None:
         answer = ask_git(folder, "apply", "--index", "--binary", "--whitespace=nowarn", "-", stdin=stream)
     what = f"the patch of {revision.name} on {revision.commit[:12]}"
     if not answer.is_ok:
-        raise BuildError(f"{what} does not apply in {folder}: {answer.error}", f"git -C {folder} apply {stored}")
+        raise BuildError(
+            f"{what} does not apply in {folder}: {answer.error}", f"git apply --check, on {revision.commit[:12]}"
+        )
     tree = git_output(folder, "write-tree").text
     if tree != revision.tree:
-        raise BuildError(f"{what} gives tree {tree}, but {revision.tree} was recorded", f"git -C {folder} status")
+        raise BuildError(
+            f"{what} gives tree {tree}, but {revision.tree} was recorded", "compare again; report it if it comes back"
+        )

@@ -96,7 +96,18 @@ def merge_origin(answers: tuple[Result, ...]) -> tuple[dict[str, Mapping[str, st
 def _of_answers(observed: Observed) -> tuple[Reason, ...]:
     seen = [answer.environment for answer in observed.answers]
     arrived = undelivered(observed.request.arm.env, seen)
-    return arrived + merge_origin(observed.answers)[1] + observed.readings.reasons
+    return arrived + merge_origin(observed.answers)[1] + _ranks_disagree(observed) + observed.readings.reasons
+
+
+def _ranks_disagree(observed: Observed) -> tuple[Reason, ...]:
+    """Ranks of one model that produced other tokens did not run one model."""
+    first = observed.answers[0].digests if observed.answers else {}
+    return tuple(
+        Reason(code="ranks_disagree", text=f"rank {answer.rank} and rank 0 produced different output ({mode})")
+        for answer in observed.answers
+        for mode in first.keys() & answer.digests.keys()
+        if answer.digests[mode] != first[mode]
+    )
 
 
 def _contract(observed: Observed) -> tuple[Reason, ...]:
@@ -115,7 +126,9 @@ def _contract(observed: Observed) -> tuple[Reason, ...]:
 def _unbuildable(observed: Observed, answer: Result) -> BuildError:
     revision = observed.request.arm.revision
     what = f"{revision.name} ({revision.commit[:12]}) cannot be measured"
-    return BuildError(f"{what}: {answer.error.removeprefix(UNBUILDABLE).strip()}", f"less {observed.request.folder}")
+    return BuildError(
+        f"{what}: {answer.error.removeprefix(UNBUILDABLE).strip()}", f"git log -1 -p {revision.commit[:12]}"
+    )
 
 
 def _timed_out(observed: Observed) -> Reason:

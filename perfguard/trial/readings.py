@@ -47,7 +47,7 @@ def read_values(read: str, metrics: tuple[Metric, ...], *, stdout: str, wall_s: 
 
 
 def judge_values(metrics: tuple[Metric, ...], found: Mapping[str, Any], *, seen: str) -> Readings:
-    """Keep what is a finite number above 0 (an exact metric, a count, may be 0 or less); say what each other was."""
+    """Keep what is a finite number above 0 (a count that decides nothing may be 0 or less); say what each other was."""
     values: dict[str, float] = {}
     reasons = []
     for metric in metrics:
@@ -59,7 +59,7 @@ def judge_values(metrics: tuple[Metric, ...], found: Mapping[str, Any], *, seen:
         if not _is_number(value):
             text = f"metric {metric.name} is {_shown(value)}, not a finite number"
             reasons.append(Reason(code="not_a_number", text=text))
-        elif value <= 0 and not metric.exact:
+        elif value <= 0 and (metric.primary or not metric.exact):
             reasons.append(Reason(code="not_positive", text=f"metric {metric.name} is {value:g}, not above 0"))
         else:
             values[metric.name] = float(value)

@@ -1,8 +1,7 @@
-"""Markdown and SVG: nothing of others becomes markup, and both fit where they are put."""
+"""Markdown: nothing of others becomes markup, and it fits where it is put."""
 
 import html
 import re
-from xml.etree import ElementTree
 
 import pytest
 import report_cases as cases
@@ -10,10 +9,8 @@ from markdown_it import MarkdownIt
 
 from perfguard.report import foreign
 from perfguard.report.markdown import comparison_markdown
-from perfguard.report.svg import strip_svg
 
 HOSTILE = "<script>alert(1)</script> | `x` ```` **b** @user #12 [a](http://x) ![i](y) ~~s~~ \x1b[31m\nnext &amp; \udce9"
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_the_report_starts_with_the_verdict_and_ends_with_what_to_do() -> None:
@@ -77,27 +74,3 @@ def test_a_comment_is_never_longer_than_a_forge_accepts(count: int) -> None:
         assert "Left out here because it is too long: metrics, reasons, trials by block." in text
 
 
-def test_the_picture_is_well_formed_and_loads_and_runs_nothing() -> None:
-    comparison = cases.comparison(id=HOSTILE, metrics=[{**cases.TPOT, "name": HOSTILE}])
-    picture = strip_svg(comparison, [cases.trial(1, 0, 0, "base", 0.01, values={HOSTILE: 1.0})])
-    root = ElementTree.fromstring(picture)
-    tags = {element.tag.removeprefix(SVG) for element in root.iter()}
-    assert tags == {"svg", "title", "rect", "text", "line", "circle"}
-    assert "href" not in picture
-    assert root.find(f"{SVG}title").text == f"Trials of {foreign.one_line(HOSTILE)} by block"
-
-
-def test_the_picture_shows_a_mark_a_trial_inside_its_frame_and_the_axis_in_units() -> None:
-    root = ElementTree.fromstring(strip_svg(cases.comparison(), cases.trials()))
-    circles = root.findall(f"{SVG}circle")
-    assert len(circles) == 2 * 9, "nine valid trials for each of two metrics"
-    # The track begins at 110 and is 470 wide; 10 and 20 ms are its ends, 15.1 ms lies at 51 % of it.
-    assert [c.get("cx") for c in circles[9:13]] == ["110.0", "580.0", "349.7", "110.0"]
-    height = float(root.get("height"))
-    assert all(0 < float(c.get("cy")) < height for c in circles)
-    texts = [t.text for t in root.findall(f"{SVG}text")]
-    assert {"10.00 ms", "15.00 ms", "20.00 ms", "1.0 ABBA", "1 timed out"} <= set(texts)
-
-
-def test_a_picture_of_nothing_is_still_a_picture() -> None:
-    ElementTree.fromstring(strip_svg(cases.comparison(metrics=[]), []))

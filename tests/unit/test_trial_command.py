@@ -15,7 +15,7 @@ from perfguard.trial.request import TrialRequest
 
 SECONDS = Metric(name="seconds", unit="s", better="lower")
 OTHER = Metric(name="other", unit="", better="higher")
-COUNT = Metric(name="count", unit="", better="higher", exact=True)
+COUNT = Metric(name="count", unit="", better="higher", primary=False, exact=True)
 
 
 def request(folder, *command, read="json", metrics=(SECONDS,), timeout_s=20.0, env=None):
