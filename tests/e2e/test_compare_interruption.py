@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import shlex
 import signal
+import time
 
 import pytest
 from cli_support import SHORT, is_alive, rows, wait_for
@@ -167,3 +169,26 @@ def photograph(project):
     files = sorted(path for path in project.repo.rglob("*") if path.is_file() and ".perfguard" not in path.parts)
     stamps = [path.stat().st_mtime_ns for path in files if "objects" not in path.parts]
     return answers, [(path, path.read_bytes()) for path in files], stamps
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_fifty_kills_at_random_moments_lose_nothing_and_leave_nothing(engine):
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    moments, before = random.Random(seed), []
+    first = ("compare", "HEAD~1", "HEAD", *SHORT, *SECONDS)
+    for _ in range(50):
+        again = ("compare", "--resume", "latest") if before else first
+        process = engine.start(*again, said=engine.folder / "said")
+        time.sleep(moments.uniform(0.1, 2.5))
+        process.kill()
+        process.wait()
+        if (engine.folder / "pids").exists():
+            wait_for(lambda: not any(map(is_alive, pids(engine))), "the end of all processes", limit_s=10)
+        measured = rows(engine.db, MEASURED) if engine.db.exists() else []
+        assert measured[: len(before)] == before
+        before = measured
+    engine.run("compare", "--resume", "latest")
+    assert list((engine.cache / "work").iterdir()) == []
+    assert "agrees" in engine.run("replay", "latest").stdout
