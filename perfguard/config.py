@@ -160,7 +160,10 @@ def _check_complete(workload: Workload, where: str) -> None:
 
 def _command(value: Any, where: str) -> tuple[str, ...]:
     if isinstance(value, str):
-        return tuple(shlex.split(value))
+        try:
+            return tuple(shlex.split(value))
+        except ValueError as error:
+            raise UsageError(f"{where}: command {value!r}: {error}", 'command = "python bench.py"') from None
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return tuple(value)
     raise UsageError(f"{where}: command is neither a string nor a list of strings", 'command = "python bench.py"')

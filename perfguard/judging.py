@@ -72,6 +72,8 @@ def judge(
     )
     if decision.outcome is Outcome.INVALID:
         decision = replace(decision, reasons=(*decision.reasons, *failed_trial_reasons(trials)))
+    if not all(o.is_proven for o in origin):
+        decision = _withhold_equivalence(decision, next(o.note for o in origin if not o.is_proven))
     first = suspicion_stage(len(extensions))
     stage = {"measure": first, "confirm": first + 1}.get(decision.state)
     return Judgement(
@@ -80,6 +82,14 @@ def judge(
         next_plan=next((plan for plan in survey.pending if plan.stage == stage), None),
         blocks_left=_blocks_left(current_policy(policy, extensions), decision, survey.blocks, first),
     )
+
+
+def _withhold_equivalence(decision: Decision, note: str) -> Decision:
+    """Two equal numbers of code that nobody saw may be one code measured twice."""
+    reason = Reason(code="CODE_UNKNOWN", text=f"{note}; EQUIVALENT is withheld (python -E and -I hide what is loaded)")
+    is_equivalent = decision.outcome is Outcome.EQUIVALENT
+    outcome = Outcome.INCONCLUSIVE if is_equivalent else decision.outcome
+    return replace(decision, outcome=outcome, reasons=(reason, *decision.reasons))
 
 
 def _blocks_left(
@@ -175,6 +185,7 @@ def _judge_pair(campaign: Campaign, pair: Mapping[Side, Trial]) -> OriginJudgeme
         repo_root=campaign.repository,
         checkouts={side: str(trial.record["checkout"]) for side, trial in pair.items()},
         loaded_by_arm={side: trial.record.get("origin") for side, trial in pair.items()},
+        command=campaign.workload.command,
     )
 
 

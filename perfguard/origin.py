@@ -20,14 +20,20 @@ NATIVE_SUFFIXES = frozenset(
 # A second file of one module name (another process loaded it from elsewhere) is listed as "name (2)".
 REPEATED = re.compile(r" \(\d+\)$")
 SHOWN = 3
+# Parts of a path that belong to a Python installation or environment.
+ENVIRONMENT_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python3")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OriginJudgement:
-    """`reasons` (code same_code) make a comparison invalid; `note` says what was seen where nothing is wrong."""
+    """`reasons` (code same_code) make a comparison invalid; `note` says what was seen where nothing is wrong.
+
+    `is_proven` is False where Python code changed and no process told what it loaded: no EQUIVALENT rests on that.
+    """
 
     reasons: tuple[Reason, ...] = ()
     note: str = ""
+    is_proven: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +54,7 @@ def judge_origin(
     repo_root: str,
     checkouts: Mapping[Side, str],
     loaded_by_arm: Mapping[Side, Loaded | None],
+    command: Collection[str] = (),
 ) -> OriginJudgement:
     """Both arms must have loaded the repository's code from their own checkout, and differing code where it differs.
 
@@ -61,13 +68,18 @@ def judge_origin(
         root=repo_root,
         checkouts=checkouts,
     )
+    named = [word for word in command if below(word, repo_root) in {*changed_files, *repo_modules.values()} - {""}]
+    if named:
+        text = f"the command names {named[0]} in the working tree, so both sides ran that: name it relative"
+        return OriginJudgement(reasons=(Reason(code="same_code", text=text),))
     loaded = {side: files for side, files in loaded_by_arm.items() if files}
     strangers = tuple(reason for side, files in loaded.items() for reason in _strangers(subject, side, files))
     if strangers:
         return OriginJudgement(reasons=strangers)
     missing = [side for side in checkouts if side not in loaded]
     if missing:
-        return OriginJudgement(note=f"which code {' and '.join(missing)} ran is unknown: no Python process listed it")
+        note = f"which code {' and '.join(missing)} ran is unknown: no Python process listed it"
+        return OriginJudgement(note=note, is_proven=not any(file.endswith(".py") for file in changed_files))
     base, head = (_by_tracked_file(subject, side, loaded[side]) for side in ("base", "head"))
     same = sorted(file for file in changed_files if file in base and base[file] == head.get(file))
     if same:
@@ -94,7 +106,12 @@ def belongs_to_repository(subject: Subject, name: str, path: str) -> bool:
         return True
     places = [place for root in (subject.root, *subject.checkouts.values()) if (place := below(path, root))]
     is_near = is_extension(path) and any(str(PurePosixPath(place).parent) in subject.folders for place in places)
-    return is_near or not subject.files.isdisjoint(places)
+    return is_near or not subject.files.isdisjoint(places) or _is_in_working_tree(subject, path)
+
+
+def _is_in_working_tree(subject: Subject, path: str) -> bool:
+    """Below the user's working tree, submodules included, but not in a Python environment that lies there."""
+    return bool(below(path, subject.root)) and not any(part in path for part in ENVIRONMENT_PARTS)
 
 
 def is_extension(path: str) -> bool:
@@ -159,7 +176,7 @@ def _note(changed_files: Collection[str], base: Mapping[str, str], head: Mapping
     if not changed_files:
         return "both arms are the same code"
     if not loaded:
-        return f"none of the {len(changed_files)} changed files was loaded by Python: the loaded code is identical"
+        return f"none of the {len(changed_files)} changed files was seen loaded by Python"
     return f"{len(loaded)} of {len(changed_files)} changed files were loaded, each from its own checkout"
 
 

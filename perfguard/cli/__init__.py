@@ -1,6 +1,7 @@
 """The command line: parse, one call, print, exit code. Nothing heavy is imported before a command runs."""
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -40,7 +41,8 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         import traceback
 
-        traceback.print_exc()
+        with suppress(OSError):
+            traceback.print_exc()
         _show(
             f"perfguard itself failed: {type(error).__name__}: {error}", "what was measured is stored: perfguard runs"
         )
@@ -52,9 +54,18 @@ def _show(message: str, next_step: str) -> None:
         typer.echo(f"error: {message}", err=True)
         if next_step:
             typer.echo(f" next: {next_step}", err=True)
-    except BrokenPipeError:
+    except OSError:  # nobody reads it, or the disk of the log is full
         mute()
 
 
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    """Exit code 1 says REGRESSION: whatever goes wrong on the way out, Python's own 1 must never be taken for it."""
+    code = EXIT_FAILURE
+    try:
+        code = run(sys.argv[1:])
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except BaseException:
+        mute()
+    sys.exit(code)

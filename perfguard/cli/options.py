@@ -65,15 +65,16 @@ def verdict_output() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+    except (OSError, SystemExit):  # a full disk, or a broken pipe, which rich turns into an exit
         mute()
 
 
 def mute() -> None:
     """Nobody reads our output any more: what Python still holds of it must not fail when the program ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (sys.stdout.fileno(), sys.stderr.fileno()):
-        os.dup2(nowhere, descriptor)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            os.dup2(nowhere, stream.fileno())
 
 
 def check_json(target: str) -> None:

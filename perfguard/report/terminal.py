@@ -4,6 +4,7 @@ Foreign text only ever reaches rich as Text, which knows no markup. Nothing is c
 the next line.
 """
 
+import io
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
@@ -22,7 +23,7 @@ _UNBOUNDED = 100_000
 
 def open_console(stream: TextIO | None = None) -> Console:
     """A console on `stream` (standard output). NO_COLOR, FORCE_COLOR and TERM=dumb are honoured."""
-    out = stream or sys.stdout
+    out = stream or sys.stdout or io.StringIO()  # where stdout is closed nobody reads
     if hasattr(out, "reconfigure"):
         # A terminal that cannot show a sign shows its number; a report never dies of it.
         out.reconfigure(errors="backslashreplace")

@@ -14,6 +14,7 @@ from perfguard.stats.sequential import decide
 
 COLUMNS = ("block", "slot", "arm", "metric", "value")
 ARMS = {"base": "A", "head": "B"}
+CHANGES = (Outcome.REGRESSION, Outcome.IMPROVEMENT)
 NEXT_STEP = "write one row per trial and metric: block,slot,arm,metric,value; slots 1-4, two base and two head"
 # Fewer distinct orders than drawn ones would show with this probability: the orders were not drawn.
 UNLIKELY = 0.01
@@ -46,8 +47,21 @@ def judge_rows(
     decision = decide(longer, metrics, staged)
     if decision.state == "done":
         staged = staged[: max(result.decided_at or 0 for result in decision.metrics)]
-    reasons = (*order_reasons([block.order for block in blocks]), *_unused_reasons(len(blocks) - len(staged)))
-    return replace(decision, reasons=(*reasons, *decision.reasons)), staged
+    of_orders = order_reasons([block.order for block in blocks])
+    reasons = (*of_orders, *_unused_reasons(len(blocks) - len(staged)), *decision.reasons)
+    if any(reason.code == "NOT_RANDOMISED" for reason in of_orders):
+        decision = _suspect_at_most(decision)
+    return replace(decision, reasons=reasons), staged
+
+
+def _suspect_at_most(decision: Decision) -> Decision:
+    """No order test holds for orders that nobody drew: drift alone can separate the sides."""
+    metrics = tuple(replace(result, outcome=_at_most(result.outcome)) for result in decision.metrics)
+    return replace(decision, outcome=_at_most(decision.outcome), metrics=metrics)
+
+
+def _at_most(outcome: Outcome) -> Outcome:
+    return Outcome.SUSPECT if outcome in CHANGES else outcome
 
 
 def _unused_reasons(num_unused: int) -> tuple[Reason, ...]:

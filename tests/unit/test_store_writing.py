@@ -147,7 +147,9 @@ def test_kill_in_the_middle_of_writing_keeps_every_trial_that_was_committed(tmp_
             assert process.stdout.readline()
         time.sleep(0.003 * attempt)  # anywhere in a transaction, not always at its end
         process.send_signal(signal.SIGKILL)
-        said = process.communicate()[0].split()
+        said = process.stdout.read().split()  # not communicate(): it loses what readline() had taken in already
+        process.wait()
+        process.stdout.close()
         with open_store(path, read_only=True) as store:
             trials = store.trials("c-0001")
         num_seen = num_known + 3 + attempt + len(said)

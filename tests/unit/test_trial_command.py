@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import zipfile
 from dataclasses import replace
 
 import pytest
@@ -203,6 +204,45 @@ def test_the_probe_lists_what_python_loaded_and_leaves_the_command_as_it_was(tmp
     assert (paths["helper"], paths["inner"]) == (f"{tree}/helper.py", f"{tree}/inner.py")
     assert not any(name in paths for name in ("json", "os", "subprocess"))
     assert trial.record["environment"]["PYTHONPATH"] == str(mine)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "os._exit(0)",
+        "os.kill(os.getpid(), signal.SIGTERM)",
+        "os.execv('/bin/true', ['true'])",
+    ],
+)
+def test_the_probe_hears_of_processes_that_do_not_end_as_they_should(tmp_path, ending):
+    inner = f"import helper, os, signal; {ending}"
+    code = (
+        f"import json, subprocess, sys\nsubprocess.run([sys.executable, '-c', {inner!r}])\n"
+        "print(json.dumps(dict(seconds=1)))\n"
+    )
+    asked = request(tmp_path, sys.executable, "bench.py")
+    (asked.checkout / "helper.py").write_text("helper = 1\n")
+    (asked.checkout / "bench.py").write_text(code)
+    assert "helper" in run_command(asked, probe=True).record["origin"]
+
+
+def test_the_probe_hears_of_forked_workers_and_of_code_in_an_archive(tmp_path):
+    code = (
+        "import json, multiprocessing, sys\n"
+        "def work(): import helper, zipped\n"
+        "worker = multiprocessing.get_context('fork').Process(target=work)\n"
+        "sys.path.append('a.zip'); worker.start(); worker.join()\n"
+        "print(json.dumps({'seconds': 1 + worker.exitcode}))\n"
+    )
+    asked = request(tmp_path, sys.executable, "bench.py")
+    (asked.checkout / "helper.py").write_text("helper = 1\n")
+    (asked.checkout / "bench.py").write_text(code)
+    with zipfile.ZipFile(asked.checkout / "a.zip", "w") as archive:
+        archive.writestr("zipped.py", "zipped = 1\n")
+    trial = run_command(asked, probe=True)
+    assert (trial.status, trial.values) == ("ok", {"seconds": 1.0})
+    assert trial.record["origin"]["helper"]["path"].endswith("tree/helper.py")
+    assert trial.record["origin"]["zipped"]["path"].endswith("a.zip/zipped.py")
 
 
 def test_a_command_without_python_has_no_origin(tmp_path):

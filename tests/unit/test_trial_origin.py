@@ -114,8 +114,7 @@ def test_a_package_installed_below_each_checkout_is_compared_by_name():
 def test_changes_that_are_not_loaded_are_fine_and_said(changed):
     judgement = judge(arm("base", "1"), arm("head", "1"), changed=changed)
     assert judgement.reasons == ()
-    assert f"none of the {len(changed)} changed files was loaded" in judgement.note
-    assert judgement.note.endswith("the loaded code is identical")
+    assert f"none of the {len(changed)} changed files was seen loaded by Python" in judgement.note
 
 
 def extension(side, content, name="_C"):
@@ -160,6 +159,30 @@ def test_without_a_list_the_code_is_unknown_and_that_is_said(base, head, who):
     judgement = judge(base, head)
     assert judgement.reasons == ()
     assert judgement.note.startswith(f"which code {who} ran is unknown")
+    assert not judgement.is_proven
+    assert judge(base, head, changed=("csrc/main.cc",)).is_proven  # Python cannot tell of a program that is none
+
+
+def test_whatever_lies_in_the_working_tree_is_a_stranger_but_its_environments():
+    submodule = {"m": file("/home/u/repo/third/m.py", "m")}
+    (reason,) = judge(arm("base", "1", **submodule), arm("head", "2")).reasons
+    assert "base loaded m from /home/u/repo/third/m.py" in reason.text
+    own = {"numpy": file("/home/u/repo/env/lib/python3.11/site-packages/numpy/__init__.py", "n")}
+    assert judge(arm("base", "1", **own), arm("head", "2", **own)).reasons == ()
+
+
+@pytest.mark.parametrize("word", ["/home/u/repo/src/pkg/core.py", "/home/u/repo/run.sh"])
+def test_a_command_that_names_a_file_of_the_working_tree_ran_that_on_both_sides(word):
+    judgement = judge_origin(
+        changed_files=frozenset({"run.sh"}),
+        repo_modules=MODULES,
+        repo_root="/home/u/repo",
+        checkouts=CHECKOUTS,
+        loaded_by_arm={"base": None, "head": None},
+        command=("sh", word),
+    )
+    assert [reason.code for reason in judgement.reasons] == ["same_code"]
+    assert word in judgement.reasons[0].text
 
 
 # Real processes: a repository in the user's working tree, two checkouts of it, and what the probe lists.

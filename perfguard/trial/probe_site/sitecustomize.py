@@ -6,11 +6,13 @@ and hands over to the sitecustomize that it stands in front of.
 
 import atexit
 import os
+import signal
 import sys
 
 TYPE_CHECKING = False  # a command of a person starts no slower than it must
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import NoReturn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -22,9 +24,10 @@ def dump(folder: str, started_in: str) -> None:
 
         loaded = {}
         for name, path in list(modules(started_in)) + list(shared_objects()):
-            if os.path.isfile(path):
+            file = container(path)
+            if file:
                 digest = hashlib.sha256()
-                with open(path, "rb") as stream:
+                with open(file, "rb") as stream:
                     for piece in iter(lambda: stream.read(1 << 20), b""):
                         digest.update(piece)
                 loaded[name] = {"path": path, "sha256": digest.hexdigest()}
@@ -34,6 +37,15 @@ def dump(folder: str, started_in: str) -> None:
         os.replace(target + ".part", target)
     except BaseException:
         pass
+
+
+def container(path: str) -> str:
+    """The file itself, or the zip archive that a module was loaded from; "" if there is neither."""
+    while not os.path.isfile(path):
+        path, name = os.path.split(path)
+        if not name:
+            return ""
+    return path
 
 
 def modules(started_in: str) -> "Iterator[tuple[str, str]]":
@@ -81,9 +93,29 @@ def hand_over() -> None:
 
 def begin() -> None:
     try:
-        atexit.register(dump, os.environ["PERFGUARD_PROBE"], os.getcwd())
+        folder, started_in = os.environ["PERFGUARD_PROBE"], os.getcwd()
     except (KeyError, OSError):
         return  # not asked for, or started in a folder that is gone
+    atexit.register(dump, folder, started_in)
+    # Not every process ends as it should: workers and engines leave by os._exit, servers by SIGTERM, wrappers by exec.
+    for name in ("_exit", "execv", "execve"):
+        setattr(os, name, dumping_first(getattr(os, name), folder, started_in))
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: end_by_sigterm(folder, started_in))
+
+
+def dumping_first(leave: "Callable[..., NoReturn]", folder: str, started_in: str) -> "Callable[..., NoReturn]":
+    def dump_and_leave(*arguments: object) -> "NoReturn":
+        dump(folder, started_in)
+        leave(*arguments)
+
+    return dump_and_leave
+
+
+def end_by_sigterm(folder: str, started_in: str) -> None:
+    dump(folder, started_in)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 begin()
