@@ -127,3 +127,13 @@ def test_the_example_of_perfguard_toml_is_accepted(tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_no_page_shows_a_path_of_somebody_s_machine(page):
     assert re.findall(r"/(?:home|root|work|Users)/\w+", read(page)) == []
+
+
+def test_the_verdicts_that_the_repository_carries_come_out_the_same_again(capsys):
+    from perfguard.cli import run
+
+    record = ROOT / "results.db"
+    before = record.read_bytes()
+    assert run(["replay", "--db", str(record)]) == 0
+    assert capsys.readouterr().out.count("agrees") >= 10
+    assert record.read_bytes() == before

@@ -150,6 +150,7 @@ def test_kill_in_the_middle_of_writing_keeps_every_trial_that_was_committed(tmp_
         said = process.stdout.read().split()  # not communicate(): it loses what readline() had taken in already
         process.wait()
         process.stdout.close()
+        process.stderr.close()
         with open_store(path, read_only=True) as store:
             trials = store.trials("c-0001")
         num_seen = num_known + 3 + attempt + len(said)
