@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -132,10 +134,21 @@ def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
     """What another program reads in the database, also while perfguard writes; nothing before there is one."""
     if not database.exists():
         return []
-    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
+    try:
+        return ask(f"{database.as_uri()}?mode=ro", query)
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return []  # the first moment
+    # A writer that was killed left a journal which only somebody who may write can finish. That is done to a copy.
+    with tempfile.TemporaryDirectory() as folder:
+        for path in database.parent.glob(f"{database.name}*"):
+            shutil.copy(path, folder)
+        return ask(f"{Path(folder, database.name).as_uri()}?mode=rw", query)
+
+
+def ask(uri: str, query: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(uri, uri=True)
     try:
         return connection.execute(query).fetchall()
-    except sqlite3.OperationalError:
-        return []  # the first moment: tables are not there yet
     finally:
         connection.close()
