@@ -16,7 +16,6 @@ from perfguard.store import Store, TrialCosts
 
 # Without history; said aloud wherever they are used.
 ASSUMED_S = 5.0
-ASSUMED_NOISE = 0.01
 SHARED_LINE = "scope in-process: a block is one launch of four instances, each counted with a quarter of its load"
 # Calibrations of this workload looked at, newest first, for one of these parameters.
 MOST_CALIBRATIONS = 50
@@ -47,8 +46,7 @@ def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = Non
     else:
         history = store.trial_costs(campaign.workload.name, campaign.machine)
         basis = _from_history(campaign.workload, policy, history, primaries)
-    sd = basis.noise or ASSUMED_NOISE
-    listed = price_list(policy, max(1, len(primaries)), basis.cost, sd=sd, slow_rate=policy.slow_rate)
+    listed = price_list(policy, max(1, len(primaries)), basis.cost, sd=basis.noise, slow_rate=policy.slow_rate)
     return (*basis.lines, *price_lines(listed))
 
 
@@ -96,8 +94,8 @@ def _from_history(workload: Workload, policy: Policy, history: Sequence[TrialCos
     else:
         load_s, measured_s = ASSUMED_S, ASSUMED_S
         basis = "assumed, nothing is stored yet: 5 s to load, 5 s measured"
-    spread = f"launch noise {percent(noise or ASSUMED_NOISE)}{'' if noise else ' (assumed)'}"
-    asked = f"-- {shlex.join(workload.command)}" if workload.runner == "command" else f"-w {workload.name}"
+    spread = f"launch noise {percent(noise) if noise else 'unknown'}"
+    asked = _command_words(workload) if workload.runner == "command" else f"-w {workload.name}"
     never = f"never calibrated here: perfguard calibrate {asked}"
     cost = _cost(policy, load_s, measured_s)
     return Basis(cost=cost, noise=noise, lines=(never, f"prices {basis}; {spread}"))
@@ -118,10 +116,17 @@ def _from_shared(campaign: Campaign, policy: Policy, store: Store, names: Sequen
     rebuild_s = full.rebuild_s + max(0.0, num_confirming * beyond_s)
     noise = _noise(shared, names)
     basis = f"{sum(h.num_trials for h in shared)} instances of this workload here" if shared else "no history"
-    spread = f"noise within a launch {percent(noise or ASSUMED_NOISE)}{'' if noise else ' (assumed)'}"
+    spread = f"noise within a launch {percent(noise) if noise else 'unknown'}"
     lines = (f"prices from {basis}; {spread}", SHARED_LINE)
     cost = LaunchCost(load_s=load_s, measured_s=measured_s, setup_s=full.setup_s, rebuild_s=rebuild_s)
     return Basis(cost=cost, noise=noise, lines=lines)
+
+
+def _command_words(workload: Workload) -> str:
+    """The options that name the same metric of the same command again."""
+    (metric,) = workload.metrics
+    named = "" if metric.name == "wall" else f"--metric {metric.name} --better {metric.better} "
+    return f"{named}-- {shlex.join(workload.command)}"
 
 
 def _cost(policy: Policy, load_s: float, measured_s: float) -> LaunchCost:

@@ -1,5 +1,6 @@
 """The command line: parse, one call, print, exit code. Nothing heavy is imported before a command runs."""
 
+import signal
 import sys
 from contextlib import suppress
 from typing import Any
@@ -60,6 +61,7 @@ def _show(message: str, next_step: str) -> None:
 
 def main() -> None:
     """Exit code 1 says REGRESSION: whatever goes wrong on the way out, Python's own 1 must never be taken for it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `timeout 1h perfguard …` ends as Ctrl-C does
     code = EXIT_FAILURE
     try:
         code = run(sys.argv[1:])

@@ -128,11 +128,18 @@ def report(
     typer.echo(f"written: {output}", err=True)
 
 
+def _newest_judged(store: "Store") -> str:
+    """The newest comparison that has a verdict; "latest" where there is none, so that the error speaks of that."""
+    judged = (row.id for row in store.campaigns(1000, kind="compare") if row.outcome)
+    return next(judged, "latest")
+
+
 def _report(store: "Store", wanted: str, format: str) -> str:
     import json
 
     from perfguard.report.markdown import comparison_markdown
 
+    wanted = _newest_judged(store) if wanted == "latest" else wanted
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")

@@ -5,6 +5,7 @@ Forecasts from the plan, the launch times of this workload's history and this ma
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log1p, sqrt
 
 from perfguard.policy import Policy
@@ -143,7 +144,9 @@ def price_lines(prices: PriceList) -> tuple[str, ...]:
     lines = [f"{offer.name} ({_minutes(offer.budget_s)}) cannot reach any verdict" for offer in hopeless]
     lines.append(f"a launch: {launch}; a block of four: {_minutes(prices.block_s)}")
     lines += [f"earliest {m.outcome}: {m.blocks} blocks, {_minutes(m.wall_s)}" for m in prices.earliest]
-    lines += [_offer_line(offer) for offer in prices.offers if offer.outcomes]
+    useful = [offer for offer in prices.offers if offer.outcomes]
+    more = [after for before, after in pairwise(useful) if after.blocks > before.blocks]
+    lines += [_offer_line(offer) for offer in [*useful[:1], *more]]
     return tuple(lines)
 
 

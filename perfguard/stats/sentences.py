@@ -68,7 +68,9 @@ def percent(ratio: float) -> str:
 
 
 def _text(reasons: Sequence[Reason], otherwise: str) -> str:
-    return next((r.text for r in reasons if r.code not in FIRST), otherwise)
+    """Why it went no further comes before how it began."""
+    ends = [r.text for r in reasons if r.code in ("NOT_CONFIRMED", "PLACEBO")]
+    return next(iter([*ends, *(r.text for r in reasons if r.code not in FIRST)]), otherwise)
 
 
 def _capital(text: str) -> str:

@@ -51,7 +51,7 @@ def void_reasons(policy: Policy, *, num_valid: int, num_void: int, is_final: boo
     num_blocks = num_void + (num_valid if is_final else max(num_valid, policy.max_blocks))
     if num_void <= policy.max_void_share * num_blocks:
         return ()
-    text = f"{num_void} of {num_void + num_valid} blocks are void: the machine was not fit to measure"
+    text = f"{num_void} of {num_void + num_valid} blocks are void: too many to trust the rest"
     return (Reason(code="TOO_MANY_VOID", text=text),)
 
 
