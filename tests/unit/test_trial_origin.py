@@ -14,7 +14,7 @@ from perfguard.origin import judge_origin
 from perfguard.trial.command import run_command
 
 MODULES = {"pkg": "src/pkg/__init__.py", "pkg.core": "src/pkg/core.py", "bench": "bench.py"}
-CHECKOUTS = {"base": "/work/aaaa/tree", "head": "/work/bbbb/tree"}
+CHECKOUTS = {"base": "/srv/aaaa/tree", "head": "/srv/bbbb/tree"}
 
 
 def file(path, content):
@@ -54,7 +54,7 @@ def test_each_arm_with_its_own_changed_code_is_fine():
         ("/home/u/repo/src/pkg/core.py", "it is the user's working tree (an editable install or PYTHONPATH"),
         ("/home/u/repo/.venv/lib/python3.11/site-packages/pkg/core.py", "an installed copy wins"),
         ("/usr/lib/python3/dist-packages/pkg/core.py", "an installed copy wins"),
-        ("/work/bbbb/tree/src/pkg/core.py", "it is the other side's checkout"),
+        ("/srv/bbbb/tree/src/pkg/core.py", "it is the other side's checkout"),
         ("/opt/copy/pkg/core.py", "another folder wins on the path"),
     ],
 )
