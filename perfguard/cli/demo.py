@@ -22,7 +22,7 @@ def demo(
     folder: Annotated[Path | None, typer.Option(help="Where to leave repository, results and report.")] = None,
     seed: o.Seed = None,
 ) -> None:
-    """The whole story in miniature on any machine, no GPU needed: about three minutes.
+    """The whole story in miniature on any machine, no GPU needed: about four minutes on two idle cores.
 
     Example: perfguard demo
     """
