@@ -27,13 +27,17 @@ class Reported:
 
 
 def document(store: Store, ids: Sequence[str], format: str, *, is_public: bool = False) -> str:
-    """The report of comparisons `ids` (none: the newest). Raises UsageError for an unknown format or several pages."""
-    if format not in FORMATS:
-        raise UsageError(f"-f {format!r} is none of {', '.join(FORMATS)}", "perfguard report -f html")
+    """The report of comparisons `ids` (none: the newest). Raises UsageError where they fit no single document."""
     found = [reported(store, wanted, is_public=is_public) for wanted in ids or [newest_judged(store)]]
     if format == "html" and len(found) > 1:
         raise UsageError(f"one HTML page holds one comparison, not {len(found)}", "perfguard report --site DIR")
     return _MAKERS[format](found)
+
+
+def check_format(format: str) -> None:
+    """Raises UsageError for a format that no report has."""
+    if format not in FORMATS:
+        raise UsageError(f"-f {format!r} is none of {', '.join(FORMATS)}", "perfguard report -f html")
 
 
 def reported(store: Store, wanted: str, *, is_public: bool = False) -> Reported:

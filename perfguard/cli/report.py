@@ -22,9 +22,10 @@ def report(
 
     Example: perfguard report latest -f html -o report.html
     """
-    from perfguard.reporting import document
+    from perfguard.reporting import check_format, document
     from perfguard.store import open_store
 
+    check_format(format)
     with open_store(o.existing_database(db), read_only=True) as store:
         text = document(store, ids or [], format, is_public=public)
     if output is None:

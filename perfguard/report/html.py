@@ -15,7 +15,7 @@ from markupsafe import Markup
 from perfguard.records import Trial
 from perfguard.report import conditions, foreign, outcomes, plots, raw, units
 
-# A longer text of others (a commit message of megabytes) is cut on the page; the raw numbers hold no messages.
+# A longer text of others (a commit message of megabytes) is cut on the page and in what it carries.
 MAX_TEXT = 600
 
 
@@ -53,7 +53,7 @@ def comparison_html(
         rows=raw.rows(comparison, measured),
         row_columns=raw.COLUMNS,
         csv_link=_link(raw.csv_text(comparison, measured), "text/csv"),
-        json_link=_link(json.dumps(comparison, ensure_ascii=False), "application/json"),
+        json_link=_link(json.dumps(_short(comparison), ensure_ascii=False), "application/json"),
         reproduce=reproduce(comparison),
     )
 
@@ -145,6 +145,15 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             flat[name] = "" if value in (None, [], "") else _cut(foreign.one_line(value))
     return flat
+
+
+def _short(value: Any) -> Any:
+    """The same data with every long text cut, as the page itself cuts it."""
+    if isinstance(value, Mapping):
+        return {key: _short(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(item) for item in value]
+    return _cut(value) if isinstance(value, str) else value
 
 
 def _link(text: str, kind: str) -> str:
