@@ -80,7 +80,8 @@ def _measure(
     ):
         launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
         session = Session(campaign=campaign, plans=[], trials=trials, store=store, launcher=launcher, observer=observer)
-        launcher.make_build(arm, 1)
+        for line in launcher.make_build(arm, 1):
+            observer.say(line)
         session.run(partial(launcher.first_run, arm, 1))
         for number in range(num_trials):
             if question is not None and _claim(campaign, trials, question).is_reproduced:
