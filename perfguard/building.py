@@ -42,6 +42,7 @@ class Builder:
         revision = arm.revision
         env = _setup_environment(arm, Path())
         return BuildFacts(
+            cache=str(self.workspace.root),
             repository=str(self.repository.root),
             commit=revision.commit,
             tree=revision.tree,

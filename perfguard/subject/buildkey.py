@@ -24,12 +24,14 @@ SESSION_PREFIXES = ("XDG_SESSION_", "VSCODE_", "GNOME_", "KDE_")
 
 @dataclass(frozen=True, kw_only=True)
 class BuildFacts:
-    """`environment`: what the setup sees, secrets redacted, without paths that perfguard draws for each build.
+    """`cache`: folder of the cache, since builds hold absolute paths. `tags_sha256`: version tools ask the tags.
 
-    `tags_sha256`: version tools ask the tags. `tools`: folders that a setup takes programs and headers from, each
-    with the time of its last change. `machine`: its fingerprint.
+    `environment`: what the setup sees, secrets redacted, without paths that perfguard draws for each build. `tools`:
+    folders that a setup takes programs and headers from, each with the time of its last change. `machine`: its
+    fingerprint.
     """
 
+    cache: str
     repository: str
     commit: str
     tree: str

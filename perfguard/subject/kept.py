@@ -133,6 +133,8 @@ def make_room(root: Path, *, needed_bytes: int, max_bytes: int, max_age_s: float
     for folder, entry in entries(root):
         if age_s(entry) > max_age_s:
             drop(root, folder)
+    if needed_bytes > max_bytes:
+        return False
     left = entries(root)
     total_bytes = needed_bytes + sum(entry.size_bytes for _, entry in left)
     for folder, entry in left:
