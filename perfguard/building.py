@@ -31,7 +31,7 @@ class Builder:
 
     def build(self, arm: Arm, number: int) -> Provided:
         """Build `number` of an arm: 1 may come from the cache. Raises BuildError, with the log of a failed setup."""
-        if number > 1 or not self.campaign.workload.setup or not self._limits().max_bytes:
+        if number > 1 or not self.campaign.workload.setup or not self._is_caching():
             return made(self.workspace.new_build(), lambda build: self._fill(arm, build))
         about = {"commit": arm.revision.commit, "revision": arm.revision.name, "setup": self.campaign.workload.setup}
         wanted = Wanted(key=build_key(self.facts(arm)), limits=self._limits(), about=about)
@@ -55,6 +55,10 @@ class Builder:
             machine=self.campaign.machine,
             tools=tools_state(env.get("PATH", "")),
         )
+
+    def _is_caching(self) -> bool:
+        limits = self._limits()
+        return limits.max_bytes > 0 and limits.max_age_s > 0
 
     def _limits(self) -> Limits:
         policy = stored_policy(self.campaign.policy)

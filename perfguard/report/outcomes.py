@@ -83,7 +83,7 @@ def cached_builds(comparison: Mapping[str, Any]) -> str:
         f"{build['side']} built {build['built_at'][:16].replace('T', ' ')} UTC"
         for build in comparison.get("cached_builds", [])
     ]
-    return f"From the cache of builds: {', '.join(found)}. Builds that confirm are made afresh." if found else ""
+    return f"From the cache of builds: {', '.join(found)}." if found else ""
 
 
 def reasons(comparison: Mapping[str, Any]) -> list[str]:

@@ -115,9 +115,11 @@ def test_a_secret_has_no_part_in_the_key(repo, workspace, monkeypatch):
     assert key(builder(repo, workspace)) == before
 
 
-@pytest.mark.parametrize("setup", [MAKE, ""])
-def test_a_limit_of_nothing_or_no_setup_keeps_nothing(repo, workspace, setup):
-    one = builder(repo, workspace, setup=setup, policy=Policy(build_cache_gb=0.0 if setup else 20.0))
+@pytest.mark.parametrize(
+    ("setup", "limits"), [(MAKE, {"build_cache_gb": 0.0}), (MAKE, {"build_cache_hours": 0.0}), ("", {})]
+)
+def test_a_limit_of_nothing_or_no_setup_keeps_nothing(repo, workspace, setup, limits):
+    one = builder(repo, workspace, setup=setup, policy=Policy(**limits))
     assert not build_and_release(one).is_cached
     assert not build_and_release(one).is_cached
     assert not (workspace.root / "builds").exists()
