@@ -6,6 +6,7 @@ import report_cases as cases
 from rich.console import Console
 
 from perfguard.report import terminal
+from perfguard.report.html import comparison_html
 from perfguard.report.markdown import comparison_markdown
 
 CACHED = [
@@ -25,6 +26,7 @@ def test_builds_from_the_cache_are_named_with_their_time() -> None:
     comparison = cases.comparison(cached_builds=CACHED)
     assert LINE in shown(terminal.render_comparison, comparison, []).replace("\n", " ")
     assert LINE in comparison_markdown(comparison, []).replace("\n", " ")
+    assert LINE in comparison_html(comparison, [])
 
 
 def test_where_none_comes_from_the_cache_nothing_is_said() -> None:
