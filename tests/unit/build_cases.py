@@ -6,6 +6,7 @@ from pathlib import Path
 
 from perfguard.subject.build import run_setup
 from perfguard.subject.buildcache import Limits, Provided, Wanted, provide
+from perfguard.subject.kept import places
 from perfguard.subject.workspace import Build, Workspace
 
 DAY_S = 86400.0
@@ -44,3 +45,11 @@ def keys(number: int) -> list[str]:
 def hours_ago(path: Path, hours: float) -> None:
     then_s = time.time() - hours * 3600
     os.utime(path, (then_s, then_s))
+
+
+def place(workspace: Workspace, key: str = KEY) -> Path:
+    return places(workspace.root) / key[:14]
+
+
+def said(provided: Provided) -> str:
+    return "\n".join(provided.notes)
