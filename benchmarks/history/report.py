@@ -30,9 +30,9 @@ def steps(found: Mapping[str, Any], *, num_series: int) -> str:
     lines = [
         "## Steps in real GPU series",
         "",
-        f"{NUM_GPU} benchmarks of a GPU package's nightly history, last 200 values each, in random order ({num_series}"
-        " series): their own noise and surely no change. Then everything from two thirds on is raised by a step; found"
-        " means a change point within five points of it. Numbers of 56, the mean over orders.",
+        f"{NUM_GPU} benchmarks of a GPU package's nightly history, last 200 values each, in random order",
+        f"({num_series} series): their own noise and surely no change. Then everything from two thirds on is raised by",
+        "a step; found means a change point within five points of it. Numbers of 56, the mean over orders.",
         "",
         "| | false alarms | " + " | ".join(key for key in found if key.endswith("%")) + " |",
         "|---|---|---|---|---|---|",
@@ -65,7 +65,7 @@ def annotated(rows: Sequence[tuple[str, Mapping[str, tuple[float, float]]]]) -> 
 
 
 def speed(seconds: float) -> str:
-    return f"## Speed\n\n50 series of 10,000 points with two steps each: {seconds:.1f} s on one core."
+    return f"## Speed\n\n50 series of 10,000 points with two steps each: {seconds:.1f} s of one processor."
 
 
 def write(parts: Sequence[str], *, seed: int, count: int, orders: int) -> None:

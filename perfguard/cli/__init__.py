@@ -12,6 +12,7 @@ from perfguard.cli import builds as builds
 from perfguard.cli import calibrate as calibrate
 from perfguard.cli import demo as demo
 from perfguard.cli import extending as extending
+from perfguard.cli import history as history
 from perfguard.cli import measure as measure
 from perfguard.cli import report as report
 from perfguard.cli import stored as stored

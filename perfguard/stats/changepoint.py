@@ -6,6 +6,7 @@ level needs `MIN_SEGMENT` of them. Knows no time, no commit and no orientation.
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, pi, sqrt
 
@@ -21,9 +22,9 @@ ALPHA = 0.01
 # Fewer points than this are no level of their own, at either end of a series.
 MIN_SEGMENT = 4
 # Intervals inside a segment: lengths fall by this factor, down to the shortest; finer ones come with the splits.
-SHRINK = sqrt(2)
+SHRINK = 2.0
 SHORTEST_INTERVAL = 6 * MIN_SEGMENT
-MAX_LAYERS = 10
+MAX_LAYERS = 5
 # Levels whose variances differ more than this are compared by a t distribution.
 MAX_VARIANCE_RATIO = 3.0
 # Autocorrelation beyond this is a random walk: no level can be told from another.
@@ -54,18 +55,18 @@ class _Split:
     p_value: float
 
 
-def change_points(values: Array, *, alpha: float = ALPHA) -> tuple[ChangePoint, ...]:
+def change_points(values: Sequence[float] | Array, *, alpha: float = ALPHA) -> tuple[ChangePoint, ...]:
     """The change points of finite `values` (n,), oldest first.
 
     P(any | no change) is about `alpha`, for any distribution of independent values and for AR(1) noise; measured in
     docs/calibration-history.md.
     """
-    values = np.asarray(values, dtype=float)
-    if len(values) < 2 * MIN_SEGMENT:
+    series = np.asarray(values, dtype=float)
+    if len(series) < 2 * MIN_SEGMENT:
         return ()
-    splits = sorted(_splits(values, 0, len(values), alpha), key=lambda split: split.index)
-    bounds = [0, *(split.index for split in splits), len(values)]
-    levels = [float(np.median(values[a:b])) for a, b in itertools.pairwise(bounds)]
+    splits = sorted(_splits(series, 0, len(series), alpha), key=lambda split: split.index)
+    bounds = [0, *(split.index for split in splits), len(series)]
+    levels = [float(np.median(series[a:b])) for a, b in itertools.pairwise(bounds)]
     return tuple(
         ChangePoint(index=split.index, before=before, after=after, p_value=split.p_value)
         for split, before, after in zip(splits, levels, levels[1:], strict=False)
