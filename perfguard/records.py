@@ -199,7 +199,7 @@ class Campaign:
     """
 
     id: str
-    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control"]
+    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control", "bisect"]
     created_at: str
     workload: Workload
     arms: tuple[Arm, ...]
@@ -209,3 +209,70 @@ class Campaign:
     scope: Scope = "full"
     machine: Mapping[str, Any] = field(default_factory=dict)
     method: Mapping[str, Any] = field(default_factory=dict)
+
+
+LookFor = Literal["slower", "faster", "any"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A commit that a bisect may blame.
+
+    `code` names what the workload runs of it: equal for equal code. `is_whole` False: it lies on a branch beside
+    earlier candidates, so that its speed does not tell them apart; it is never measured.
+    """
+
+    revision: Revision
+    code: str
+    parents: tuple[str, ...] = ()
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bisect:
+    """What a bisect searches, stored before it runs. `candidates`: oldest first, after GOOD; the last is BAD.
+
+    `num_commits` counts those with unchanged code too. `patch` is carried on top of every commit, `bench` are files
+    (`bench_path`) of another revision put into every checkout. `merge`: the blamed merge whose branch is searched.
+    `seeded_by`: id of the comparison that the search starts from.
+    """
+
+    candidates: tuple[Candidate, ...]
+    num_commits: int
+    metric: str
+    look_for: LookFor = "slower"
+    paths: tuple[str, ...] = ()
+    carried: bytes = b""
+    bench: Revision | None = None
+    bench_path: str = ""
+    all_parents: bool = False
+    merge: str = ""
+    seeded_by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairPlan:
+    """One reading of a bisect: two adjacent launches, drawn and stored before they run.
+
+    `position` of the candidate, from 1. `order` holds A (GOOD, the anchor) and B (the candidate) by slot; `pauses` as
+    in a BlockPlan. Its trials have stage 1 and its number as their block.
+    """
+
+    number: int
+    position: int
+    order: str
+    pauses: tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateBuild:
+    """What became of a candidate's first build. `log`: the end of what a failed one wrote; else what was seen loaded.
+
+    `is_proven` False: code changed, and nobody saw which code ran.
+    """
+
+    position: int
+    status: Literal["ok", "unbuildable", "invalid"]
+    reasons: tuple[Reason, ...] = ()
+    note: str = ""
+    is_proven: bool = True

@@ -3,12 +3,14 @@
 Only joins the modules beside it; git itself is spoken to there.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perfguard.records import Revision
 from perfguard.subject import patches, revisions
 from perfguard.subject.checkout import check_out
+from perfguard.subject.history_line import Line, line_between
 from perfguard.subject.location import Location, locate
 from perfguard.subject.worktree import WORKTREE, worktree_revision
 
@@ -32,6 +34,16 @@ class Repository:
     def with_patch(self, revision: Revision, file: Path) -> Revision:
         """`revision` with a patch file on top, merged three-way. Raises UsageError or RevisionError."""
         return patches.with_patch(self.location, revision, file)
+
+    def with_files(self, revision: Revision, source: Revision, path: str) -> Revision:
+        """`revision` with the file or folder `path` of `source` in it. Raises RevisionError."""
+        return patches.with_files(self.location, revision, source, path)
+
+    def line_between(
+        self, good: Revision, bad: Revision, *, paths: Sequence[str] = (), all_parents: bool = False
+    ) -> Line:
+        """The commits to search, see `history_line.line_between`. Raises RevisionError."""
+        return line_between(self.location, good, bad, paths=paths, all_parents=all_parents)
 
     def changed_files(self, base: Revision, head: Revision) -> frozenset[str]:
         """Paths whose content differs, relative to the root."""
