@@ -18,6 +18,10 @@ _KEYS = {
     "extensions": ("campaign", "number"),
     "blocks": ("campaign", "stage", "block"),
     "trials": ("campaign", "id"),
+    "bisects": ("campaign",),
+    "bisect_pairs": ("campaign", "number"),
+    "bisect_builds": ("campaign", "position"),
+    "bisect_links": ("campaign", "other"),
     "samples": ("campaign", "trial", "position"),
 }
 _PROGRESS = ("running", "interrupted", "finished")

@@ -22,9 +22,7 @@ class Line:
     note: str = ""
 
 
-def line_between(
-    location: Location, good: Revision, bad: Revision, *, paths: Sequence[str], all_parents: bool
-) -> Line:
+def line_between(location: Location, good: Revision, bad: Revision, *, paths: Sequence[str], all_parents: bool) -> Line:
     """Raises RevisionError where GOOD is no ancestor of BAD. `paths`: only code there counts; none: all of it."""
     check_range(location, good, bad)
     rows = rows_between(location, good.commit, bad.commit)
@@ -45,7 +43,7 @@ def line_between(
 
 
 def _steps(rows: Sequence[Row], good: Revision, bad: Revision, *, all_parents: bool) -> list[Step]:
-    return linearised(rows) if all_parents else first_parents(rows, good.commit, bad.commit)
+    return linearised(rows, good.commit) if all_parents else first_parents(rows, good.commit, bad.commit)
 
 
 def _note(rows: Sequence[Row], line: Sequence[Row], good: Revision, *, all_parents: bool) -> str:

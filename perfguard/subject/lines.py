@@ -50,13 +50,14 @@ def holding(rows: Sequence[Row], good: str) -> set[str]:
     return newer
 
 
-def linearised(rows: Sequence[Row]) -> list[Step]:
+def linearised(rows: Sequence[Row], good: str) -> list[Step]:
     """Every commit in topological order, oldest first. `rows`: children first, each branch in one piece.
 
-    A commit is whole if it has as many ancestors in the range as there are commits before it. Sets of ancestors are
-    integers, one bit a commit, and forgotten as soon as no child needs them.
+    A commit is whole if it holds GOOD and has as many ancestors in the range as there are commits before it. Sets of
+    ancestors are integers, one bit a commit, and forgotten as soon as no child needs them.
     """
     line = list(reversed(rows))
+    newer = holding(rows, good)
     waiting = _num_children(line)
     masks: dict[str, int] = {}
     steps = []
@@ -66,7 +67,7 @@ def linearised(rows: Sequence[Row]) -> list[Step]:
             mask |= masks.get(parent, 0)
             _forget(masks, waiting, parent)
         masks[row.commit] = mask
-        steps.append(Step(row=row, is_whole=mask.bit_count() == place + 1))
+        steps.append(Step(row=row, is_whole=row.commit in newer and mask.bit_count() == place + 1))
     return steps
 
 

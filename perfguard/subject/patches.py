@@ -48,9 +48,7 @@ def with_files(location: Location, revision: Revision, source: Revision, path: s
                 f"git ls-tree -r --name-only {source.commit[:12]}",
             )
         stage_revision(scratch, revision)
-        scratch.demand(
-            "--literal-pathspecs", "rm", "-r", "-f", "--cached", "--quiet", "--ignore-unmatch", "--", place
-        )
+        scratch.demand("--literal-pathspecs", "rm", "-r", "-f", "--cached", "--quiet", "--ignore-unmatch", "--", place)
         entries = scratch.folder / "entries"
         entries.write_bytes(listed.output)
         scratch.demand("update-index", "-z", "--index-info", stdin=entries)

@@ -1,5 +1,7 @@
 """Histories as lines that can be searched: which commits, in which order, which of them tell something."""
 
+import itertools
+
 import pytest
 
 from perfguard.subject.lines import Row, distinct, first_parents, linearised
@@ -25,31 +27,32 @@ def test_the_main_line_leaves_out_what_a_merge_brought():
 
 def test_all_commits_in_a_line_where_those_beside_earlier_ones_tell_nothing():
     """y holds x and a, and not b, which stands before it: its speed cannot say whether b is slow."""
-    assert shown(linearised(MERGED)) == "a b [x] [y] m c"
+    assert shown(linearised(MERGED, "good")) == "a b [x] [y] m c"
 
 
 def test_a_branch_with_nothing_beside_it_is_searched_commit_by_commit():
     """The main line waited: x and y hold all that stands before them."""
-    assert shown(linearised(rows("c m", "m a y", "y x", "x a", "a good"))) == "a x y m c"
+    assert shown(linearised(rows("c m", "m a y", "y x", "x a", "a good"), "good")) == "a x y m c"
 
 
 def test_where_good_lies_on_a_merged_branch_the_merge_is_the_oldest_candidate():
     """main: old - n - m - c; GOOD is x on the branch old - x - y. n does not hold GOOD."""
     history = rows("c m", "m n y", "y good", "n old")
     assert shown(first_parents(history, "good", "c")) == "m c"
+    assert shown(linearised(history, "good")) == "[n] [y] m c"
 
 
 def test_two_branches_side_by_side_and_a_merge_of_three():
     history = rows("m a p q", "q a", "p a", "a good")
     assert shown(first_parents(history, "good", "m")) == "a m"
-    assert shown(linearised(history)) == "a p [q] m"
+    assert shown(linearised(history, "good")) == "a p [q] m"
 
 
 def test_ten_thousand_commits_are_a_line_at_once():
     names = ["good", *(f"c{k}" for k in range(10_000))]
-    history = rows(*(f"{one} {before}" for before, one in zip(names, names[1:], strict=False)))[::-1]
-    assert len(linearised(history)) == 10_000
-    assert all(step.is_whole for step in linearised(history))
+    history = rows(*(f"{one} {before}" for before, one in itertools.pairwise(names)))[::-1]
+    assert len(linearised(history, "good")) == 10_000
+    assert all(step.is_whole for step in linearised(history, "good"))
 
 
 @pytest.mark.parametrize(
