@@ -49,6 +49,12 @@ class Policy:
     fisher_alpha: float = 0.01
     # Test of residuals against the predecessor's arm.
     carry_over_alpha: float = 0.001
+    # Bisect: builds kept at once beside GOOD's; the one farthest from the next is removed first.
+    kept_builds: int = 8
+    # Bisect: launches of the search and its confirmations before it ends INCONCLUSIVE.
+    max_bisect_trials: int = 400
+    # Bisect: readings of one commit that give no value before it counts as not measurable.
+    max_failed_readings: int = 2
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
 

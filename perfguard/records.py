@@ -232,15 +232,17 @@ class Candidate:
 class Bisect:
     """What a bisect searches, stored before it runs. `candidates`: oldest first, after GOOD; the last is BAD.
 
-    `num_commits` counts those with unchanged code too. `patch` is carried on top of every commit, `bench` are files
+    `num_commits` counts those with unchanged code too. `launch_sd`: expected noise of ln(value) between launches. `patch` is carried on top of every commit, `bench` are files
     (`bench_path`) of another revision put into every checkout. `merge`: the blamed merge whose branch is searched.
-    `seeded_by`: id of the comparison that the search starts from.
+    `seeded_by`: id of the comparison of GOOD and BAD that the search starts from, `seed_outcome` how it ended,
+    `seed_logs` its log slowdowns, one a pair of launches.
     """
 
     candidates: tuple[Candidate, ...]
     num_commits: int
     metric: str
     look_for: LookFor = "slower"
+    launch_sd: float = 0.01
     paths: tuple[str, ...] = ()
     carried: bytes = b""
     bench: Revision | None = None
@@ -248,6 +250,8 @@ class Bisect:
     all_parents: bool = False
     merge: str = ""
     seeded_by: str = ""
+    seed_outcome: str = ""
+    seed_logs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,9 +270,9 @@ class PairPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateBuild:
-    """What became of a candidate's first build. `log`: the end of what a failed one wrote; else what was seen loaded.
+    """What became of a candidate's first build. Position 0 is GOOD. `reasons` hold the end of what a failed one wrote.
 
-    `is_proven` False: code changed, and nobody saw which code ran.
+    `note`: what was seen loaded; `is_proven` False: code changed, and nobody saw which code ran. `cost_trials`: what making it took, in launches.
     """
 
     position: int
@@ -276,3 +280,4 @@ class CandidateBuild:
     reasons: tuple[Reason, ...] = ()
     note: str = ""
     is_proven: bool = True
+    cost_trials: float = 1.0
