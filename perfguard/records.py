@@ -232,10 +232,10 @@ class Candidate:
 class Bisect:
     """What a bisect searches, stored before it runs. `candidates`: oldest first, after GOOD; the last is BAD.
 
-    `num_commits` counts those with unchanged code too. `launch_sd`: expected noise of ln(value) between launches. `patch` is carried on top of every commit, `bench` are files
-    (`bench_path`) of another revision put into every checkout. `merge`: the blamed merge whose branch is searched.
-    `seeded_by`: id of the comparison of GOOD and BAD that the search starts from, `seed_outcome` how it ended,
-    `seed_logs` its log slowdowns, one a pair of launches.
+    `num_commits` counts those with unchanged code too. `launch_sd`: expected noise of ln(value) between launches.
+    `carried` is a patch on top of every commit, `bench` a revision whose `bench_path` is put into every checkout.
+    `merge`: the blamed merge whose branch is searched. `seeded_by`: id of the comparison of GOOD and BAD that the
+    search starts from, `seed_outcome` how it ended, `seed_logs` its log slowdowns, one a pair of launches.
     """
 
     candidates: tuple[Candidate, ...]
@@ -272,7 +272,8 @@ class PairPlan:
 class CandidateBuild:
     """What became of a candidate's first build. Position 0 is GOOD. `reasons` hold the end of what a failed one wrote.
 
-    `note`: what was seen loaded; `is_proven` False: code changed, and nobody saw which code ran. `cost_trials`: what making it took, in launches.
+    `note`: what was seen loaded; `is_proven` False: code changed, and nobody saw which code ran. `cost_trials`: what
+    making it took, in launches.
     """
 
     position: int

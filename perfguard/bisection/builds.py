@@ -122,7 +122,9 @@ class Workshop:
         if position == len(self.search.candidates):
             return head
         plain = self.search.candidates[position - 1].revision
-        return replace(head, revision=furnished(plain, self.search, self.repository, self.session.launcher.workspace.folder))
+        return replace(
+            head, revision=furnished(plain, self.search, self.repository, self.session.launcher.workspace.folder)
+        )
 
     def _first_run(self, position: int, place: Prepared) -> Trial:
         for attempt in range(STARTS):

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from perfguard.judging import last_attempts
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import Bisect, Campaign, CandidateBuild, Metric, Outcome, PairPlan, Reason, Trial
-from perfguard.stats.culprit import Confirmation, Reading, SearchDecision, SearchSetup, SearchState, decide
+from perfguard.stats.culprit import decide
+from perfguard.stats.culprit_records import Confirmation, Reading, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.effects import log_ratio
 
 # Launches of a pair, and the stage they are stored with.
@@ -135,13 +136,11 @@ def open_pair(stored: Stored) -> PairPlan | None:
 
 def failed_pairs(stored: Stored) -> list[tuple[PairPlan, Trial]]:
     """Pairs with the launch that ended them without a value."""
-    return [
-        (pair, trial) for pair in stored.pairs for trial in _ran(stored, pair)[-1:] if trial.status != "ok"
-    ]
+    return [(pair, trial) for pair in stored.pairs for trial in _ran(stored, pair)[-1:] if trial.status != "ok"]
 
 
 def unmeasurable(stored: Stored) -> frozenset[int]:
-    """Positions that are never chosen: not built, beside earlier ones in history, or without a value again and again."""
+    """Positions that are never chosen: not built, beside earlier ones in history, or never with a value."""
     beside = {k for k, candidate in enumerate(stored.search.candidates, start=1) if not candidate.is_whole}
     unbuildable = {build.position for build in stored.builds if build.status == "unbuildable"}
     return frozenset(beside | unbuildable | set(failing(stored)))
@@ -153,11 +152,13 @@ def failing(stored: Stored) -> dict[int, Trial]:
     counts = Counter(pair.position for pair, _ in failed)
     read = {reading.position for reading in readings(stored)}
     most = stored.policy.max_failed_readings
-    return {pair.position: trial for pair, trial in failed if counts[pair.position] >= most and pair.position not in read}
+    return {
+        pair.position: trial for pair, trial in failed if counts[pair.position] >= most and pair.position not in read
+    }
 
 
 def invalid_reasons(stored: Stored) -> tuple[Reason, ...]:
-    """Why no answer can be given at all: an end that cannot be measured, code that is not the commit's, lost readings."""
+    """Why no answer can be given: an end that cannot be measured, code that is not the commit's, lost readings."""
     ends = {0: "GOOD", stored.last: "BAD"}
     found = [
         Reason(code=reason.code, text=f"{ends.get(build.position, 'a candidate')}: {reason.text}")
@@ -175,7 +176,7 @@ def invalid_reasons(stored: Stored) -> tuple[Reason, ...]:
 
 
 def _lost_readings(stored: Stored) -> list[Reason]:
-    """Failures of candidates that count as unmeasurable are their own affair; the others are the machine's or GOOD's."""
+    """Failures of candidates that count as unmeasurable are their own affair; others are the machine's or GOOD's."""
     own = set(failing(stored))
     failed = [(pair, trial) for pair, trial in failed_pairs(stored) if pair.position not in own]
     num_all = len(failed) + len(readings(stored))

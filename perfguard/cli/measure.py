@@ -15,8 +15,8 @@ from perfguard.errors import Interrupted, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfguard.experiment import Observer
     from perfguard.hooks import Hook
+    from perfguard.report.progress import Progress
     from perfguard.store import Store
 
 
@@ -251,7 +251,7 @@ def _wish(asked: dict[str, Any], side: str) -> Any:
 
 
 @contextmanager
-def opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observer]]":
+def opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Progress]]":
     """The database, open for writing, and the progress display on standard error."""
     import sys
 

@@ -13,7 +13,7 @@ import numpy as np
 from perfguard.errors import UsageError
 from perfguard.records import Outcome
 from perfguard.stats.culprit_model import Floats, Numbers, log_odds, posterior_of
-from perfguard.stats.culprit_records import Confirmation, Posterior, SearchDecision, SearchSetup, SearchState
+from perfguard.stats.culprit_records import Posterior, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.lottery import launches_to_exclude
 
 # From here on a build is dear enough to read a commit twice while it is there.

@@ -27,9 +27,9 @@ def check_range(location: Location, good: Revision, bad: Revision) -> None:
             f"GOOD ({good.name}) and BAD ({bad.name}) are the same commit {good.commit[:12]}",
             "perfguard recheck REV --was VALUE: does a commit still give a number?",
         )
-    if _is_ancestor(location, good.commit, bad.commit):
+    if is_ancestor(location, good.commit, bad.commit):
         return
-    if _is_ancestor(location, bad.commit, good.commit):
+    if is_ancestor(location, bad.commit, good.commit):
         raise RevisionError(
             f"GOOD and BAD are swapped: {good.name} ({good.commit[:12]}) is newer than {bad.name} ({bad.commit[:12]})",
             f"perfguard bisect {bad.name} {good.name} (--look-for faster, if the newer one is the faster)",
@@ -37,7 +37,7 @@ def check_range(location: Location, good: Revision, bad: Revision) -> None:
     raise _unrelated(location, good, bad)
 
 
-def _is_ancestor(location: Location, older: str, newer: str) -> bool:
+def is_ancestor(location: Location, older: str, newer: str) -> bool:
     return ask_git(location.root, "merge-base", "--is-ancestor", older, newer).is_ok
 
 
@@ -61,6 +61,11 @@ def merge_base(location: Location, one: str, other: str) -> str:
     """The best common ancestor; "" if there is none."""
     answer = ask_git(location.root, "merge-base", one, other)
     return answer.text.split("\n")[0] if answer.is_ok else ""
+
+
+def main_line(location: Location, commit: str, most: int) -> list[str]:
+    """`commit` and its first parents, newest first."""
+    return git_output(location.root, "rev-list", "--first-parent", f"--max-count={most}", commit, "--").text.split()
 
 
 def rows_between(location: Location, good: str, bad: str) -> list[Row]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfguard.records import Revision
-from perfguard.subject import patches, revisions
+from perfguard.subject import patches, ranges, revisions
 from perfguard.subject.checkout import check_out
 from perfguard.subject.history_line import Line, line_between
 from perfguard.subject.location import Location, locate
@@ -44,6 +44,19 @@ class Repository:
     ) -> Line:
         """The commits to search, see `history_line.line_between`. Raises RevisionError."""
         return line_between(self.location, good, bad, paths=paths, all_parents=all_parents)
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """True also for the same commit."""
+        return ranges.is_ancestor(self.location, older, newer)
+
+    def ancestors(self, commit: str, most: int) -> list[str]:
+        """`commit` and up to `most` commits before it on its main line, newest first."""
+        return ranges.main_line(self.location, commit, most + 1)
+
+    def fork_point(self, one: str, other: str) -> Revision | None:
+        """The best common ancestor of two commits; None if they share none."""
+        found = ranges.merge_base(self.location, one, other)
+        return revisions.describe_commit(self.location, found[:12], found) if found else None
 
     def changed_files(self, base: Revision, head: Revision) -> frozenset[str]:
         """Paths whose content differs, relative to the root."""
