@@ -6,6 +6,7 @@ Joins the edges with the pure decisions (state.py, verdict.py). Holds no formula
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import fsum
 from typing import Any, Protocol
 
 from perfguard import experiment
@@ -115,11 +116,13 @@ def load(wanted: str, store: Store) -> Stored:
 
 
 def _confirmations(wanted: str, store: Store) -> Mapping[int, Mapping[str, Any]]:
-    """Those that came to a verdict."""
+    """Those that came to a verdict, with what they took."""
     found = {}
     for link in store.bisect_links(wanted):
         if link.role == "confirmation" and (verdict := store.latest_verdict(link.other)) is not None:
-            found[link.after] = verdict
+            ran = store.trials(link.other, with_record=False)
+            num_builds = len({(trial.side, trial.build) for trial in ran})
+            found[link.after] = {**verdict, "builds": num_builds, "launches_s": fsum(trial.wall_s for trial in ran)}
     return found
 
 

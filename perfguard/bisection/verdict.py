@@ -19,6 +19,7 @@ from perfguard.bisection.words import next_step, sentence
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES
 from perfguard.records import Candidate, Reason
+from perfguard.stats.culprit_records import SearchDecision
 
 SCHEMA = "perfguard/bisect@1"
 STOPPED = {"budget": "stopped when the budget was used up"}
@@ -105,15 +106,19 @@ def _answer(stored: Stored, at: Standing, stopped: str) -> dict[str, Any]:
     if decision.outcome == "PHANTOM" and (unseen := _unseen(stored)):
         return _named("INCONCLUSIVE", reasons=(unseen,))
     culprit = None if decision.culprit is None else _sha(stored, decision.culprit)
-    reasons = (Reason(code=_code(at), text=decision.reason),) if decision.reason else ()
-    return _named(str(decision.outcome), culprit=culprit, range_=_commits(stored, decision.range), reasons=reasons)
+    range_ = _commits(stored, decision.range)
+    return _named(str(decision.outcome), culprit=culprit, range_=range_, reasons=_reasons(decision))
 
 
-def _code(at: Standing) -> str:
-    assert at.decision is not None
-    if at.decision.is_gradual:
-        return "GRADUAL"
-    return "LOTTERY" if at.decision.is_lottery else "BECAUSE"
+def _reasons(decision: SearchDecision) -> tuple[Reason, ...]:
+    found = []
+    if decision.outcome == "INCONCLUSIVE":
+        found.append(Reason(code="GRADUAL" if decision.is_gradual else "UNDECIDED", text=decision.reason))
+    if decision.is_lottery:
+        rate = decision.posterior.slow_rate
+        text = f"not every launch is slow from there on, about {100 * rate:.0f} % of them are"
+        found.append(Reason(code="LOTTERY", text=text))
+    return tuple(found)
 
 
 def _unseen(stored: Stored) -> Reason | None:
@@ -153,7 +158,8 @@ def _numbers(stored: Stored, at: Standing) -> dict[str, Any]:
         "trials": sum(by.values()),
         "trials_by": {**by, **{k: v for k, v in trials.items() if k != "ok"}, "unmeasured": _num_first_runs(stored)},
         "builds": _num_builds(stored),
-        "measured_s": fsum(trial.wall_s for trial in stored.trials),
+        "launches_s": fsum(t.wall_s for t in stored.trials)
+        + fsum(c["launches_s"] for c in stored.confirmations.values()),
         "expected_trials_left": 0.0 if decision is None else decision.expected_trials_left,
         "unbuildable": _commits(stored, sorted(_unbuildable(stored))),
         "unbuildable_because": {_sha(stored, place): text for place, text in sorted(_unbuildable(stored).items())},
@@ -248,7 +254,7 @@ def _unbuildable(stored: Stored) -> dict[int, str]:
 
 def _num_builds(stored: Stored) -> int:
     """Made by the search and by its confirmations: each ran once unmeasured."""
-    return _num_first_runs(stored) + sum(int(c.get("builds", 0)) for c in stored.confirmations.values())
+    return _num_first_runs(stored) + sum(int(c["builds"]) for c in stored.confirmations.values())
 
 
 def _num_first_runs(stored: Stored) -> int:
@@ -265,7 +271,7 @@ def _claimed(stored: Stored) -> dict[str, Any]:
 
 def _taken_over(found: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
     """The blamed merge gives way to the commit found on its branch; the cost of both counts."""
-    both = {key: found[key] + inside[key] for key in ("trials", "builds", "measured_s")}
+    both = {key: found[key] + inside[key] for key in ("trials", "builds", "launches_s")}
     if inside["outcome"] != "CULPRIT":
         return both
     named = {key: inside[key] for key in ("culprit", "range", "probability", "slowdown", "confirmation")}

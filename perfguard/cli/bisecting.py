@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 Paths = Annotated[
     list[str] | None, typer.Option("--paths", help="Only commits that change this file or folder; repeatable.")
 ]
-BenchFrom = Annotated[
-    str, typer.Option("--bench-from", help="REV:PATH: this file or folder of REV is put into every checkout.")
-]
 Carry = Annotated[Path | None, typer.Option(help="Patch file applied to every commit, three-way.")]
 LookForText = Annotated[str, typer.Option("--look-for", help="slower, faster or any.")]
 # What may be given again with --resume.
@@ -50,7 +47,7 @@ def bisect(
     set_: o.Set = None,
     env: o.Env = None,
     carry: Carry = None,
-    bench_from: BenchFrom = "",
+    bench_from: o.BenchFrom = "",
     paths: Paths = None,
     all_parents: Annotated[
         bool, typer.Option("--all-parents", help="Search all commits in one line, not the main line and then a merge.")

@@ -44,6 +44,7 @@ def compare(
     base_python: Annotated[str, typer.Option(help="Python of base for built-in runners.")] = "",
     head_python: Annotated[str, typer.Option(help="Python of head for built-in runners.")] = "",
     carry: Annotated[Path | None, typer.Option(help="Patch file applied to both sides.")] = None,
+    bench_from: o.BenchFrom = "",
     margin: o.Margin = "",
     alpha: o.Alpha = None,
     max_blocks: o.MaxBlocks = None,
@@ -221,6 +222,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
         kind=kind,  # type: ignore[arg-type]  # one of this module's own three words
         seed=asked.get("seed"),
         carry=asked["carry"],
+        bench_from=asked.get("bench_from", ""),
         claimed=asked.get("was"),
         scope=scope_of(asked.get("scope", "")),
     )

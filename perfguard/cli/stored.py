@@ -50,6 +50,7 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
 
     Example: perfguard show latest
     """
+    from perfguard.report.bisect import render_bisect
     from perfguard.report.calibration import render_calibration
     from perfguard.report.show import render_show
     from perfguard.report.single import render_single
@@ -66,7 +67,8 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
     is_comparison = campaign.kind in ("compare", "control")
     render_show(campaign, blocks, trials, verdict if is_comparison else None, console)
     if verdict is not None and not is_comparison:
-        (render_calibration if campaign.kind == "calibrate" else render_single)(verdict, console)
+        drawn = {"calibrate": render_calibration, "bisect": render_bisect}
+        drawn.get(campaign.kind, render_single)(verdict, console)
 
 
 def _trial_json(trial: Any) -> dict[str, Any]:
@@ -77,7 +79,9 @@ def _trial_json(trial: Any) -> dict[str, Any]:
 
 @app.command()
 def replay(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: every comparison with a verdict.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids; none: every comparison and bisect with a verdict.")
+    ] = None,
     db: o.Db = "",
     json_file: o.Json = "",
 ) -> None:
@@ -85,10 +89,10 @@ def replay(
 
     Example: perfguard replay latest
     """
-    from perfguard.replay import replay_one
+    from perfguard.replay import replay_one, replayable
 
     with _reading(db) as store:
-        wanted = ids or [row.id for row in store.campaigns(1_000_000, kind="compare") if row.outcome]
+        wanted = ids or replayable(store)
         results = [replay_one(store, wanted_id) for wanted_id in wanted]
     if json_file:
         o.write_json({"schema": "perfguard/replay@1", "replays": results}, json_file)
@@ -137,16 +141,22 @@ def _newest_judged(store: "Store") -> str:
 def _report(store: "Store", wanted: str, format: str) -> str:
     import json
 
+    from perfguard.report.bisect import bisect_markdown
     from perfguard.report.markdown import comparison_markdown
 
     wanted = _newest_judged(store) if wanted == "latest" else wanted
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
     if verdict is None:
-        raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
+        again = "bisect" if campaign.kind == "bisect" else "compare"
+        raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard {again} --resume {campaign.id}")
     if format == "json":
         return json.dumps(verdict, indent=2, ensure_ascii=False)
+    if campaign.kind == "bisect":
+        return bisect_markdown(verdict)
     if campaign.kind != "compare":
-        raise UsageError(f"{campaign.id} is a {campaign.kind}; a Markdown report is of a comparison", "perfguard runs")
+        raise UsageError(
+            f"{campaign.id} is a {campaign.kind}; a Markdown report is of a comparison or a bisect", "perfguard runs"
+        )
     return comparison_markdown(verdict, store.trials(wanted, with_record=False))
 
 

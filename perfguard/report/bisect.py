@@ -215,10 +215,10 @@ def cost_line(bisect: Mapping[str, Any]) -> str:
     by = bisect["trials_by"]
     failed = sum(by.get(status, 0) for status in ("invalid", "crashed", "timed_out"))
     lost = f", {failed} without a value" if failed else ""
-    spent = units.duration(float(bisect["measured_s"]))
+    spent = units.duration(float(bisect["launches_s"]))
     return (
         f"Trials: {bisect['trials']} ({by['search']} of the search, {by['confirmation']} to confirm{lost}). "
-        f"Builds: {bisect['builds']}. Launches of the search took {spent}."
+        f"Builds: {bisect['builds']}. All launches took {spent}."
     )
 
 

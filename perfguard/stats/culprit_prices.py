@@ -36,6 +36,6 @@ def capacity(snr: float) -> float:
 
 
 def phantom_trials(smallest: float, launch_sd: float) -> int:
-    """Launches until "nothing changed" is likely enough, where that is so and the smallest change has log `smallest`."""
+    """Launches until "nothing changed" is likely enough where that is so; `smallest`: log of the smallest change."""
     a_reading = smallest**2 / (4 * launch_sd**2)
     return max(LEAST_TRIALS, 2 * ceil(1.3 * log(PHANTOM_ODDS) / a_reading))
