@@ -233,7 +233,8 @@ class Bisect:
     """What a bisect searches, stored before it runs. `candidates`: oldest first, after GOOD; the last is BAD.
 
     `num_commits` counts those with unchanged code too. `launch_sd`: expected noise of ln(value) between launches.
-    `carried` is a patch on top of every commit, `bench` a revision whose `bench_path` is put into every checkout.
+    `carried` is a patch on top of every commit, `bench` (none or one) a revision whose `bench_path` is put into
+    every checkout.
     `merge`: the blamed merge whose branch is searched. `seeded_by`: id of the comparison of GOOD and BAD that the
     search starts from, `seed_outcome` how it ended, `seed_logs` its log slowdowns, one a pair of launches.
     """
@@ -245,7 +246,7 @@ class Bisect:
     launch_sd: float = 0.01
     paths: tuple[str, ...] = ()
     carried: bytes = b""
-    bench: Revision | None = None
+    bench: tuple[Revision, ...] = ()
     bench_path: str = ""
     all_parents: bool = False
     merge: str = ""

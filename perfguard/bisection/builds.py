@@ -194,8 +194,8 @@ def furnished(revision: Revision, search: Bisect, repository: Repository, scratc
         file = scratch / "carried.patch"
         file.write_bytes(search.carried)
         revision = repository.with_patch(revision, file)
-    if search.bench is not None:
-        revision = repository.with_files(revision, search.bench, search.bench_path)
+    for source in search.bench:
+        revision = repository.with_files(revision, source, search.bench_path)
     return revision
 
 

@@ -120,7 +120,7 @@ def _search(request: Request, wanted: Wanted, repository: Repository) -> Bisect:
         look_for=wanted.look_for,
         paths=wanted.paths or _loaded(request.workload),
         carried=carried,
-        bench=bench,
+        bench=() if bench is None else (bench,),
         bench_path=bench_path,
         all_parents=wanted.all_parents,
     )
