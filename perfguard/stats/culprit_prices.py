@@ -8,6 +8,8 @@ import numpy as np
 OVER_BOUND = 1.5
 # Error that the bound is computed for, and the odds that end a search without change.
 ERROR, PHANTOM_ODDS = 0.01, 99.0
+# Standard deviations between two levels from which on a reading leaves no doubt.
+CERTAIN = 12.0
 # Launches of the shortest confirmation: two blocks of four, then three on fresh builds.
 CONFIRMING = 20
 # No search without change ended with less.
@@ -28,6 +30,8 @@ def search_trials(num_candidates: int, log_slowdown: float, launch_sd: float) ->
 def capacity(snr: float) -> float:
     """Bits that one reading tells about "changed or not" asked at even odds: outputs N(0, 1) and N(sqrt(snr), 1)."""
     shift = sqrt(snr)
+    if shift > CERTAIN:
+        return 1.0
     grid_Y = np.linspace(-8.0, shift + 8.0, 4001)
     one_Y, other_Y = (np.exp(-0.5 * (grid_Y - mean) ** 2) / sqrt(2 * np.pi) for mean in (0.0, shift))
     mixed_Y = (one_Y + other_Y) / 2
