@@ -9,7 +9,7 @@ from math import log1p
 
 from perfguard import single
 from perfguard.bisection.plan import searched_metric
-from perfguard.campaign import Request
+from perfguard.campaign import Request, machine_now
 from perfguard.errors import BuildError, StorageError
 from perfguard.experiment import Observer
 from perfguard.records import Metric
@@ -57,8 +57,8 @@ def steps_back(repository: Repository, good: str, most_back: int) -> Iterator[st
 
 
 def known_noise(request: Request, metric: Metric, store: Store) -> float | None:
-    """Launch noise from stored results of this workload, on whatever machine."""
-    history = store.trial_costs(request.workload.name)
+    """Launch noise of this workload on this machine, the largest of what is stored."""
+    history = store.trial_costs(request.workload.name, machine_now())
     return max((found.noise.get(metric.name, 0.0) for found in history), default=None)
 
 

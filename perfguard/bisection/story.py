@@ -19,7 +19,7 @@ from perfguard.comparable import refuse_other_conditions
 from perfguard.errors import Interrupted, UsageError
 from perfguard.launching import Launcher
 from perfguard.policy import stored_policy
-from perfguard.records import Revision
+from perfguard.records import Revision, Trial
 from perfguard.store import BisectLink, Store
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace
@@ -128,13 +128,14 @@ def _confirmations(wanted: str, store: Store) -> Mapping[int, Mapping[str, Any]]
 
 def _read(job: Job) -> str:
     """Readings until something else is to be done. Returns why it stopped before that: "budget", or ""."""
-    stored = load(job.id, job.store)
-    trials = list(stored.trials)
+    campaign, trials = job.store.campaign(job.id), list[Trial]()
     with (
-        experiment.marked_if_interrupted(stored.campaign, trials, job.store, job.resume_command),
-        experiment.waiting_for_machine(stored.campaign, job.watcher),
+        experiment.marked_if_interrupted(campaign, trials, job.store, job.resume_command),
+        experiment.waiting_for_machine(campaign, job.watcher),
         open_workspace() as workspace,
     ):
+        stored = load(job.id, job.store)  # now, since another process may have gone on with it while we waited
+        trials += stored.trials
         launcher = Launcher(campaign=stored.campaign, repository=job.repository, workspace=workspace)
         session = experiment.Session(
             campaign=stored.campaign,

@@ -46,7 +46,9 @@ def check(
 ) -> None:
     """Is this commit slower than a reference? Exit codes for `git bisect run`: 0 no, 1 yes, 125 cannot be told.
 
-    Example: git bisect run perfguard check --against v1.4 --metric seconds -- python bench.py
+    git bisect start HEAD v1.4, then git bisect run with the line of the example.
+
+    Example: perfguard check --against v1.4 --metric seconds -- python bench.py
     """
     _check(locals())
 

@@ -147,7 +147,7 @@ def spark(posterior: Sequence[Mapping[str, Any]]) -> str:
 
 
 def reading_line(reading: Mapping[str, Any]) -> str:
-    """reading 7 of 1a2b3c4d5e6f (12 of 32) BA: +5.1 %; nothing changed 2.0 %; likeliest 9f8e7d6c5b4a 61.0 %; …"""
+    """`  7 1a2b3c4d5e6f (12 of 32) BA   +5.1 %; none 2.0 %; likeliest 9f8e7d6c5b4a 61.0 %; 14 trials, about 9 left`."""
     last, likeliest = reading["reading"], reading["likeliest"]
     if last is None:
         return "no reading yet"
@@ -156,12 +156,10 @@ def reading_line(reading: Mapping[str, Any]) -> str:
     believed = ""
     if reading["p_nothing_changed"] is not None and likeliest is not None:
         chance = f"{likeliest['commit'][:SHORT]} {_share(float(likeliest['probability']))}"
-        believed = f"; nothing changed {_share(reading['p_nothing_changed'])}; likeliest {chance}"
+        believed = f"; none {_share(reading['p_nothing_changed'])}; likeliest {chance}"
     left = round(reading["expected_trials_left"])
     ahead = f", about {left} left" if left else ""
-    return (
-        f"reading {last['number'] + 1} of {place} {last['order']}: {seen}{believed}; {reading['trials']} trials{ahead}"
-    )
+    return f"{last['number'] + 1:>3} {place} {last['order']} {seen:>8}{believed}; {reading['trials']} trials{ahead}"
 
 
 def log_lines(bisect: Mapping[str, Any]) -> list[str]:
