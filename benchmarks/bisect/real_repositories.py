@@ -54,7 +54,9 @@ class Planted:
 
 @dataclass(frozen=True, kw_only=True)
 class Searched:
-    """What one search came to. `effect` in percent; `is_right`: the planted commit, or PHANTOM where none is."""
+    """What one search came to. `effect` in percent; `is_right`: the planted commit, or PHANTOM where none is;
+    `is_false`: another commit; `is_missed`: PHANTOM though one is slow.
+    """
 
     shape: str
     effect: float
@@ -62,6 +64,7 @@ class Searched:
     outcome: str
     is_right: bool
     is_false: bool
+    is_missed: bool
     trials: int
     search_trials: int
     builds: int
@@ -196,9 +199,8 @@ def search(root: Path, shape: str, effect: float, seed: int) -> Searched:
         seed=seed,
         outcome=found["outcome"],
         is_right=is_right,
-        is_false=found["outcome"] == "CULPRIT"
-        and not is_right
-        or (found["outcome"] == "PHANTOM" and bool(planted.slow)),
+        is_false=found["outcome"] == "CULPRIT" and not is_right,
+        is_missed=found["outcome"] == "PHANTOM" and not is_right,
         trials=found["trials"],
         search_trials=found["trials_by"]["search"],
         builds=found["builds"],
@@ -210,13 +212,16 @@ def search(root: Path, shape: str, effect: float, seed: int) -> Searched:
 
 def table(results: list[Searched]) -> list[str]:
     """One line a shape and effect."""
-    lines = ["shape     effect  searches  right  false  undecided  trials (search)  builds  minutes"]
+    lines = ["shape     effect  searches  right  false  missed  undecided  trials (search)  builds  minutes"]
     for shape, effect in dict.fromkeys((found.shape, found.effect) for found in results):
         same = [found for found in results if (found.shape, found.effect) == (shape, effect)]
-        right, false = sum(found.is_right for found in same), sum(found.is_false for found in same)
+        right, false, missed = (
+            sum(getattr(found, name) for found in same) for name in ("is_right", "is_false", "is_missed")
+        )
         trials = f"{median(f.trials for f in same):g} ({median(f.search_trials for f in same):g})"
         lines.append(
-            f"{shape:<9} {effect:>4g} %  {len(same):>8}  {right:>5}  {false:>5}  {len(same) - right - false:>9}  "
+            f"{shape:<9} {effect:>4g} %  {len(same):>8}  {right:>5}  {false:>5}  {missed:>6}  "
+            f"{len(same) - right - false - missed:>9}  "
             f"{trials:>15}  {median(f.builds for f in same):>6g}  {median(f.wall_s for f in same) / 60:>7.1f}"
         )
     return lines
