@@ -68,7 +68,8 @@ def bisect_again(store: Store, wanted: str, stored: Mapping[str, Any]) -> dict[s
     """
     if store.status(wanted) != "finished":
         raise UsageError(f"{wanted} is being searched further", f"perfguard bisect --resume {wanted}")
-    return bisect_json(load(wanted, store), stopped=str(stored["stopped"]), inside=stored["inside"])
+    judged_at = store.verdicts(wanted)[-1].created_at
+    return bisect_json(load(wanted, store, judged_at), stopped=str(stored["stopped"]), inside=stored["inside"])
 
 
 def replayable(store: Store) -> list[str]:

@@ -45,17 +45,21 @@ print(json.dumps({"seconds": time.perf_counter() - started}))
 
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """A repository and what is true of it: `slow` is "" where nothing is. `options` for perfguard."""
+    """A repository and what is true of it: `slow` is "" where nothing is, `merge` brought it in. `options` for
+    perfguard.
+    """
 
     good: str
     slow: str
+    merge: str = ""
     options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Searched:
     """What one search came to. `effect` in percent; `is_right`: the planted commit, or PHANTOM where none is;
-    `is_false`: another commit; `is_missed`: PHANTOM though one is slow.
+    `is_false`: another commit (the merge that
+    brought it in is not wrong, and counts as undecided); `is_missed`: PHANTOM though one is slow.
     """
 
     shape: str
@@ -137,8 +141,9 @@ def merge(folder: Path, effect: float, place: int) -> Planted:
     repo.git("checkout", "--quiet", "main")
     repo.notes(place, place + 2)
     repo.git("merge", "--quiet", "--no-ff", "--message", "merge", "side")
+    brought = repo.git("rev-parse", "HEAD")
     repo.notes(place + 2, NUM_COMMITS + 1)
-    return Planted(good=good, slow=slow)
+    return Planted(good=good, slow=slow, merge=brought)
 
 
 def broken(folder: Path, effect: float, place: int) -> Planted:
@@ -199,7 +204,7 @@ def search(root: Path, shape: str, effect: float, seed: int) -> Searched:
         seed=seed,
         outcome=found["outcome"],
         is_right=is_right,
-        is_false=found["outcome"] == "CULPRIT" and not is_right,
+        is_false=found["outcome"] == "CULPRIT" and found["culprit"] not in (planted.slow, planted.merge),
         is_missed=found["outcome"] == "PHANTOM" and not is_right,
         trials=found["trials"],
         search_trials=found["trials_by"]["search"],

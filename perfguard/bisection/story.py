@@ -6,6 +6,7 @@ Joins the edges with the pure decisions (state.py, verdict.py). Holds no formula
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from math import fsum
 from typing import Any, Protocol
 
@@ -100,8 +101,8 @@ def _to_verdict(job: Job) -> dict[str, Any]:
     return verdict
 
 
-def load(wanted: str, store: Store) -> Stored:
-    """All that lies in the database of one search."""
+def load(wanted: str, store: Store, until: str = "") -> Stored:
+    """All that lies in the database of one search. `until`: confirmations as they were judged at that time (UTC)."""
     campaign, search = store.campaign(wanted), store.bisect(wanted)
     if search is None:
         raise UsageError(f"{campaign.id} is a {campaign.kind}, not a bisect", "perfguard runs")
@@ -111,19 +112,25 @@ def load(wanted: str, store: Store) -> Stored:
         pairs=tuple(store.pairs(wanted)),
         trials=tuple(store.trials(wanted)),
         builds=tuple(store.candidate_builds(wanted)),
-        confirmations=_confirmations(wanted, store),
+        confirmations=_confirmations(wanted, store, until),
     )
 
 
-def _confirmations(wanted: str, store: Store) -> Mapping[int, Mapping[str, Any]]:
-    """Those that came to a verdict, with what they took."""
+def _confirmations(wanted: str, store: Store, until: str) -> Mapping[int, Mapping[str, Any]]:
+    """Those that came to a verdict, with what they took. One may have been extended since `until`."""
     found = {}
     for link in store.bisect_links(wanted):
-        if link.role == "confirmation" and (verdict := store.latest_verdict(link.other)) is not None:
-            ran = store.trials(link.other, with_record=False)
+        verdicts = [one for one in store.verdicts(link.other) if _is_by(one.created_at, until)]
+        if link.role == "confirmation" and verdicts:
+            ran = [t for t in store.trials(link.other, with_record=False) if _is_by(t.started_at, until)]
             num_builds = len({(trial.side, trial.build) for trial in ran})
-            found[link.after] = {**verdict, "builds": num_builds, "launches_s": fsum(trial.wall_s for trial in ran)}
+            took = {"builds": num_builds, "launches_s": fsum(trial.wall_s for trial in ran)}
+            found[link.after] = {**verdicts[-1].document, **took}
     return found
+
+
+def _is_by(moment: str, until: str) -> bool:
+    return not until or datetime.fromisoformat(moment) <= datetime.fromisoformat(until)
 
 
 def _read(job: Job) -> str:
@@ -234,7 +241,7 @@ def _inside(job: Job) -> dict[str, Any] | None:
 
 
 def _search_inside(job: Job, planned: PlannedBisect, before: int, after: int) -> dict[str, Any]:
-    """Once a branch: a search that was begun goes on, one that is done is not repeated."""
+    """Once a branch: a search that was begun goes on, one that is done measures nothing again."""
     tip = planned.campaign.arms[1].revision.commit
     for link in job.store.bisect_links(job.id):
         if link.role == "inside" and job.store.campaign(link.other).arms[1].revision.commit == tip:
@@ -243,9 +250,6 @@ def _search_inside(job: Job, planned: PlannedBisect, before: int, after: int) ->
         register(planned, job.store)
         link = BisectLink(role="inside", other=planned.campaign.id, before=before, after=after)
         job.store.add_bisect_link(job.id, link)
-    verdict = job.store.latest_verdict(link.other)
-    if verdict is not None and not verdict["stopped"]:
-        return dict(verdict)
     job.watcher.say(f"{planned.search.merge[:12]} is a merge: searching the branch it brought, {tip[:12]}")
     try:
         return _to_verdict(replace(job, id=link.other))

@@ -35,7 +35,7 @@ def _of_merge(bisect: Mapping[str, Any]) -> str:
         return ""
     if inside["outcome"] == "PHANTOM":
         return ", the merge itself (its branch alone changed nothing)"
-    return f", a merge (which commit of its branch is {inside['outcome']})"
+    return ", a merge (which commit of its branch it was stays undecided),"
 
 
 def _subject(bisect: Mapping[str, Any], commit: str) -> str:
@@ -79,6 +79,8 @@ def next_step(bisect: Mapping[str, Any]) -> str:
     """One command or action that brings most now."""
     claimed = bisect["claimed"]
     match bisect["outcome"]:
+        case "CULPRIT" if bisect["inside"] and (more := _extension(bisect["inside"], bisect["id"])):
+            return more
         case "CULPRIT":
             return f"git show {bisect['culprit'][:SHORT]}"
         case "PHANTOM" if claimed and claimed["reached"] is False:
@@ -92,7 +94,15 @@ def next_step(bisect: Mapping[str, Any]) -> str:
         return f"perfguard bisect --resume {bisect['id']}"
     if bisect["is_gradual"]:
         return f"git log --oneline {bisect['good']['revision']}..{bisect['bad']['revision']}"
-    return f"perfguard show {bisect['id']}, then bisect with a larger --max-trials or --margin"
+    return _extension(bisect, bisect["id"]) or f"a new bisect with a wider --margin than {_share(bisect['margin'])}"
+
+
+def _extension(bisect: Mapping[str, Any], whole: str) -> str:
+    """Where the confirmation stayed undecided, more of it decides; `whole`: id of the outermost bisect."""
+    confirmed = bisect["confirmation"]
+    if bisect["outcome"] != "INCONCLUSIVE" or not confirmed or confirmed["outcome"] not in ("INCONCLUSIVE", "SUSPECT"):
+        return ""
+    return f"perfguard extend {confirmed['id']} --budget 1h, then perfguard bisect --resume {whole}"
 
 
 def _percent(ratio: float | None) -> str:

@@ -25,6 +25,12 @@ SHORT = 12
 
 def render_bisect(bisect: Mapping[str, Any], console: Console) -> None:
     """The answer in a sentence, the picture, the log of readings, what it cost, what to do next."""
+    _render(bisect, console)
+    if bisect["next"]:
+        _line(console, f"next: {bisect['next']}", "bold")
+
+
+def _render(bisect: Mapping[str, Any], console: Console) -> None:
     _line(console, outcomes.headline(bisect), outcomes.style(str(bisect["outcome"])))
     console.print()
     for line in (*facts(bisect), "", *picture(bisect), ""):
@@ -35,13 +41,15 @@ def render_bisect(bisect: Mapping[str, Any], console: Console) -> None:
     if bisect["inside"]:
         console.print()
         _line(console, f"Inside merge {bisect['inside']['merge'][:SHORT]}:", "bold")
-        render_bisect(bisect["inside"], console)
-    elif bisect["next"]:
-        _line(console, f"next: {bisect['next']}", "bold")
+        _render(bisect["inside"], console)
 
 
 def bisect_markdown(bisect: Mapping[str, Any]) -> str:
     """The same as Markdown, for an issue or a merge request."""
+    return "\n\n".join([*_markdown(bisect), f"Next: {foreign.code(bisect['next'])}"]) + "\n"
+
+
+def _markdown(bisect: Mapping[str, Any]) -> list[str]:
     parts = [f"**{foreign.markdown(outcomes.headline(bisect))}**"]
     parts += ["\n".join(f"- {foreign.markdown(line)}" for line in facts(bisect))]
     plots = [foreign.one_line(line) for line in picture(bisect)]
@@ -50,10 +58,8 @@ def bisect_markdown(bisect: Mapping[str, Any]) -> str:
     parts += ["\n".join(f"- {foreign.markdown(line)}" for line in rest)]
     parts += [foreign.fenced("\n".join(map(foreign.one_line, log_lines(bisect))))]
     if bisect["inside"]:
-        parts += [f"Inside merge {bisect['inside']['merge'][:SHORT]}:", bisect_markdown(bisect["inside"])]
-    else:
-        parts += [f"Next: {foreign.code(bisect['next'])}"]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        parts += [f"Inside merge {bisect['inside']['merge'][:SHORT]}:", *_markdown(bisect["inside"])]
+    return parts
 
 
 def facts(bisect: Mapping[str, Any]) -> list[str]:

@@ -117,6 +117,7 @@ def test_markdown_keeps_foreign_words_from_becoming_markup():
 
 
 def test_what_was_found_inside_a_merge_stands_below_it():
-    inner = document([entry(9, 1.0)], merge="d" * 40, next="git show 900000000000")
-    text = bisect_markdown(document([entry(1, 0.75)], inside=inner, next=""))
+    inner = document([entry(9, 1.0)], merge="d" * 40, next="not said twice")
+    text = bisect_markdown(document([entry(1, 0.75)], inside=inner, next="git show 900000000000"))
     assert text.index("Inside merge dddddddddddd:") < text.index("git show 900000000000")
+    assert "not said twice" not in text
