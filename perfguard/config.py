@@ -96,6 +96,9 @@ def _check_range(policy: Policy, where: str) -> None:
         (0 < policy.carry_over_alpha <= 0.05, "carry_over_alpha", "above 0 and at most 0.05"),
         (policy.build_cache_gb >= 0, "build_cache_gb", "0 (none are kept) or more gigabytes"),
         (policy.build_cache_hours >= 0, "build_cache_hours", "0 (none are kept) or more hours"),
+        (1 <= policy.kept_builds <= 1000, "kept_builds", "between 1 and 1000"),
+        (4 <= policy.max_bisect_trials <= 100_000, "max_bisect_trials", "between 4 and 100000"),
+        (1 <= policy.max_failed_readings <= 10, "max_failed_readings", "between 1 and 10"),
         (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
     )
     for holds, key, allowed in checks:

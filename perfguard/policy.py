@@ -53,6 +53,12 @@ class Policy:
     # build is a few, and for so long, since what a setup downloads changes from day to day and no key can see it.
     build_cache_gb: float = 20.0
     build_cache_hours: float = 24.0
+    # Bisect: builds kept at once beside GOOD's; the one farthest from the next is removed first.
+    kept_builds: int = 8
+    # Bisect: launches of the search and its confirmations before it ends INCONCLUSIVE.
+    max_bisect_trials: int = 400
+    # Bisect: readings of one commit that give no value before it counts as not measurable.
+    max_failed_readings: int = 2
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
 

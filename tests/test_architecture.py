@@ -38,6 +38,10 @@ MAY_IMPORT = {
         "perfguard.comparison",
         "perfguard.conclusions",
     },
+    "perfguard.bisection.state": NOUNS | {"perfguard.stats", "perfguard.judging"},
+    "perfguard.bisection.verdict": NOUNS
+    | {"perfguard.stats", "perfguard.comparison", "perfguard.bisection.state", "perfguard.bisection.words"},
+    "perfguard.bisection.words": set(),
     "perfguard.subject": NOUNS,
     "perfguard.trial": NOUNS | {"perfguard.protocol"},
     "perfguard.machine": NOUNS,

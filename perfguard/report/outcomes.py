@@ -14,6 +14,8 @@ _SIGNS = {
     "INVALID": "⊘",
     "REPRODUCED": "=",
     "NOT_REPRODUCED": "≠",
+    "CULPRIT": "✗",
+    "PHANTOM": "=",
 }
 _STYLES = {
     "REGRESSION": "bold red",
@@ -21,6 +23,8 @@ _STYLES = {
     "EQUIVALENT": "green",
     "REPRODUCED": "green",
     "NOT_REPRODUCED": "yellow",
+    "CULPRIT": "bold red",
+    "PHANTOM": "green",
     "INCONCLUSIVE": "yellow",
     "SUSPECT": "yellow",
     "INVALID": "magenta",

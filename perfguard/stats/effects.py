@@ -123,3 +123,9 @@ def estimate(series: Series, weights_Q: Floats | None = None) -> Estimate:
 
 def weighted_estimate(series: Series) -> Estimate:
     return estimate(series, weights(series.squares))
+
+
+def log_ratio(metric: Metric, base: float, head: float) -> float:
+    """ln of head against base, two positive values; above 0 is worse."""
+    before, after = oriented_logs(metric, np.array([base, head]))
+    return float(after - before)
