@@ -19,6 +19,9 @@ _WORKLOAD_KEYS = (
     "runner", "command", "metrics", "params", "modes", "read", "setup", "timeout_s", "ready_timeout_s", "based_on",
 )  # fmt: skip
 _METRIC_KEYS = ("name", "unit", "better", "primary", "exact")
+HOOKS = ("on_regression", "on_suspect", "on_machine_change")
+# Their values are checked where they are used: perfguard/nightly/wishes.py.
+NIGHTLY_KEYS = ("workloads", "reference", "budget", "only_changed", "bisect")
 
 
 # Where a value stood that no file held.
@@ -31,7 +34,8 @@ class Config:
 
     workloads: Mapping[str, Workload] = field(default_factory=lambda: {w.name: w for w in BUILT_IN})
     policy: Policy = field(default_factory=Policy)
-    on_suspect: str = ""
+    hooks: Mapping[str, str] = field(default_factory=dict)
+    nightly: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
 
 
@@ -44,21 +48,23 @@ def load(folder: Path) -> Config:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", f"correct {path}") from error
-    _check_keys(raw, ("workload", "policy", "hooks"), f"{path}")
+    _check_keys(raw, ("workload", "policy", "hooks", "nightly"), f"{path}")
     workloads = {w.name: w for w in BUILT_IN}
     for name, table in _table(raw, "workload", path).items():
         workloads[name] = _workload(name, table, workloads, f"{path} [workload.{name}]")
     policy = with_policy(Policy(), _table(raw, "policy", path), str(path))
-    on_suspect = _on_suspect(_table(raw, "hooks", path), path)
-    return Config(workloads=workloads, policy=policy, on_suspect=on_suspect, path=path)
+    hooks = _hooks(_table(raw, "hooks", path), path)
+    nightly = _table(raw, "nightly", path)
+    _check_keys(nightly, NIGHTLY_KEYS, f"{path} [nightly]")
+    return Config(workloads=workloads, policy=policy, hooks=hooks, nightly=nightly, path=path)
 
 
-def _on_suspect(hooks: Mapping[str, Any], path: Path) -> str:
-    _check_keys(hooks, ("on_suspect",), f"{path} [hooks]")
-    command = hooks.get("on_suspect", "")
-    if not isinstance(command, str):
-        raise UsageError(f"{path} [hooks]: on_suspect = {command!r} is not a command", 'on_suspect = "mail-me"')
-    return command
+def _hooks(hooks: Mapping[str, Any], path: Path) -> Mapping[str, str]:
+    _check_keys(hooks, HOOKS, f"{path} [hooks]")
+    for name, command in hooks.items():
+        if not isinstance(command, str):
+            raise UsageError(f"{path} [hooks]: {name} = {command!r} is not a command", f'{name} = "mail-me"')
+    return hooks
 
 
 def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from perfguard.conditions.moved import steps
 from perfguard.records import Better
 from perfguard.stats.changepoint import ALPHA, ChangePoint, change_points
 
@@ -85,7 +86,7 @@ def _series(track: Track, nights: Sequence[Night], alpha: float, *, is_first: bo
     points, told = _linked(nights)
     values = [point.value for point in points]
     changes = tuple(_change(point, points) for point in change_points(values, alpha=alpha))
-    moved = machine_moves(track.metric, nights, alpha=alpha)
+    moved = machine_moves(track.metric, nights)
     another = () if is_first else (f"MACHINE MOVED: {track.metric} goes on on another machine from {nights[0].time}",)
     return Series(
         metric=track.metric,
@@ -128,14 +129,18 @@ def _ratio(night: Night) -> float:
     return night.value if night.reference is None else night.value / night.reference
 
 
-def machine_moves(metric: str, nights: Sequence[Night], *, alpha: float = ALPHA) -> tuple[str, ...]:
-    """Steps in the reference's own level: one code, so the machine moved. One notice each."""
+def machine_moves(metric: str, nights: Sequence[Night]) -> tuple[str, ...]:
+    """Steps in the reference's own level: one code, so the machine moved. One notice each.
+
+    Told by the detector that watches all other readings of a machine, so that one step is one step everywhere.
+    """
     told = []
     for pin in dict.fromkeys(night.pin for night in nights):
-        own = [night for night in nights if night.pin == pin and night.reference is not None]
-        for step in change_points([night.reference for night in own if night.reference is not None], alpha=alpha):
+        own = [(night, night.reference) for night in nights if night.pin == pin and night.reference is not None]
+        for step in steps([level for _, level in own]):
             what = f"the reference's own {metric} went from {step.before:.4g} to {step.after:.4g}"
-            told.append(f"MACHINE MOVED: {what} ({step.change:+.1%}) on {own[step.index].time}; its code is unchanged")
+            since = own[step.index][0].time
+            told.append(f"MACHINE MOVED: {what} ({step.change:+.1%}) on {since}; its code is unchanged")
     return tuple(told)
 
 

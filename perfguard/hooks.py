@@ -1,6 +1,6 @@
-"""A command of the user's that is told of a suspicion: the comparison as JSON on its standard input.
+"""Commands of the user's that are told of a regression, a suspicion or a machine that moved: JSON on standard input.
 
-Told last, when the verdict is stored. Whatever becomes of the command, neither verdict nor exit code follow it.
+Told last, when everything is stored. Whatever becomes of a command, neither verdict nor exit code follow it.
 """
 
 import json
@@ -8,37 +8,52 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 LIMIT_S = 30.0
+# Outcome -> the hook that is told of it; nobody is told of the others.
+TOLD_OF = {"REGRESSION": "on_regression", "CULPRIT": "on_regression", "SUSPECT": "on_suspect"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hook:
-    """`command` is the shell's, run in `folder` with the environment of perfguard."""
+class Hooks:
+    """`commands`: hook -> a command of the shell's, run in `folder` with the environment of perfguard."""
 
-    command: str
+    commands: Mapping[str, str]
     folder: Path
     limit_s: float = LIMIT_S
 
 
-def tell_of_suspicion(hook: Hook, comparison: Mapping[str, Any]) -> str:
-    """Run the hook if the comparison ended SUSPECT. Returns what went wrong with it, "" if nothing did."""
-    if not hook.command or comparison["outcome"] != "SUSPECT":
+def tell_of_outcome(hooks: Hooks, result: Mapping[str, Any]) -> str:
+    """Tell the hook for the outcome of a comparison or bisect. Returns what went wrong with it, "" if nothing did."""
+    name = TOLD_OF.get(str(result["outcome"]), "")
+    problem = _tell(hooks, name, result)
+    return f"{problem}; the verdict stands" if problem else ""
+
+
+def tell_of_machine_change(hooks: Hooks, notices: Sequence[Mapping[str, Any]]) -> str:
+    """The same where the machine moved: {"schema", "notices"} on its standard input."""
+    document = {"schema": "perfguard/machine_moved@1", "notices": list(notices)}
+    return _tell(hooks, "on_machine_change", document) if notices else ""
+
+
+def _tell(hooks: Hooks, name: str, document: Mapping[str, Any]) -> str:
+    command = hooks.commands.get(name, "")
+    if not command:
         return ""
-    problem = _run(hook, json.dumps(comparison, ensure_ascii=False, allow_nan=False).encode())
-    return f"on_suspect {hook.command!r}: {problem}; the verdict stands" if problem else ""
+    problem = _run(hooks, command, json.dumps(document, ensure_ascii=False, allow_nan=False).encode())
+    return f"{name} {command!r}: {problem}" if problem else ""
 
 
-def _run(hook: Hook, document: bytes) -> str:
+def _run(hooks: Hooks, command: str, document: bytes) -> str:
     try:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", hook.command],
-            cwd=hook.folder,
+            ["/bin/sh", "-c", command],
+            cwd=hooks.folder,
             stdin=subprocess.PIPE,
             stdout=_stderr(),
             start_new_session=True,
@@ -46,10 +61,10 @@ def _run(hook: Hook, document: bytes) -> str:
     except OSError as error:
         return f"cannot be run: {error.strerror}"
     try:
-        process.communicate(document, timeout=hook.limit_s)
+        process.communicate(document, timeout=hooks.limit_s)
     except subprocess.TimeoutExpired:
         _end(process)
-        return f"did not end within {hook.limit_s:g} s and was ended"
+        return f"did not end within {hooks.limit_s:g} s and was ended"
     except KeyboardInterrupt:  # a person does not want to wait for it; the verdict is stored and printed
         _end(process)
         return "interrupted"

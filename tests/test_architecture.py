@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "perfguard.demo_history": NOUNS,
     "perfguard.hooks": set(),
     "perfguard.history_file": NOUNS | {"perfguard.history"},
-    "perfguard.history": NOUNS | {"perfguard.stats"},
+    "perfguard.conditions": NOUNS | {"perfguard.stats"},
+    "perfguard.history": NOUNS | {"perfguard.stats", "perfguard.conditions"},
     "perfguard.judging": NOUNS
     | {
         "perfguard.stats",

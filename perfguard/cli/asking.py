@@ -16,7 +16,7 @@ from perfguard.records import Better, Metric, Workload
 from perfguard.workloads import find, of_command, with_modes, with_params
 
 if TYPE_CHECKING:
-    from perfguard.hooks import Hook
+    from perfguard.hooks import Hooks
     from perfguard.subject.repository import Repository
 
 
@@ -141,8 +141,9 @@ def claimed_metric(workload: Workload, was: float) -> Metric:
     return next(metric for metric in workload.metrics if metric.primary)
 
 
-def hook_of(on_suspect: str, config: Config, folder: Path) -> Hook:
-    """The command line's, else that of perfguard.toml; it runs in `folder`, the repository."""
-    from perfguard.hooks import Hook
+def hooks_of(on_suspect: str, config: Config, folder: Path) -> Hooks:
+    """Those of perfguard.toml, with the command line's; they run in `folder`, the repository."""
+    from perfguard.hooks import Hooks
 
-    return Hook(command=on_suspect or config.on_suspect, folder=folder)
+    asked = {"on_suspect": on_suspect} if on_suspect else {}
+    return Hooks(commands={**config.hooks, **asked}, folder=folder)

@@ -7,7 +7,7 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import hook_of
+from perfguard.cli.asking import hooks_of
 from perfguard.cli.measure import finish, opened, print_prices
 from perfguard.config import load, parse_duration_s
 
@@ -54,7 +54,7 @@ def extend(
             observer.say(line)
         repository = open_repository(Path(planned.campaign.repository))
         comparison = extend_(planned, repository, store, observer)
-        finish(comparison, store, json_file, hook_of(on_suspect, load(repository.root), repository.root))
+        finish(comparison, store, json_file, hooks_of(on_suspect, load(repository.root), repository.root))
 
 
 def _price_lines(planned: "PlannedExtension", store: "Store") -> tuple[str, ...]:

@@ -8,14 +8,14 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import WorkloadOptions, claimed_metric, hook_of, open_project, policy_of, workload_of
+from perfguard.cli.asking import WorkloadOptions, claimed_metric, hooks_of, open_project, policy_of, workload_of
 from perfguard.config import load, parse_pairs, parse_params
 from perfguard.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfguard.hooks import Hook
+    from perfguard.hooks import Hooks
     from perfguard.report.progress import Progress
     from perfguard.store import Store
 
@@ -96,7 +96,7 @@ def _compare(asked: dict[str, Any]) -> None:
         for line in prices:
             observer.say(line)
         comparison = experiment.compare(campaign, repository, store, observer)
-        finish(comparison, store, asked["json_file"], hook_of(asked["on_suspect"], config, repository.root))
+        finish(comparison, store, asked["json_file"], hooks_of(asked["on_suspect"], config, repository.root))
 
 
 def _resume(campaign_id: str, asked: dict[str, Any]) -> None:
@@ -116,8 +116,8 @@ def _resume(campaign_id: str, asked: dict[str, Any]) -> None:
     with opened(asked, asked["repo"]) as (store, observer):
         repository = open_repository(Path(store.campaign(campaign_id).repository))
         comparison = experiment.resume(campaign_id, repository, store, observer)
-        hook = hook_of(asked["on_suspect"], load(repository.root), repository.root)
-        finish(comparison, store, asked["json_file"], hook)
+        hooks = hooks_of(asked["on_suspect"], load(repository.root), repository.root)
+        finish(comparison, store, asked["json_file"], hooks)
 
 
 @app.command()
@@ -282,8 +282,8 @@ def print_prices(seed: int, lines: tuple[str, ...], json_file: str) -> None:
             typer.echo(line)
 
 
-def finish(comparison: dict[str, Any], store: "Store", json_file: str, hook: "Hook") -> None:
-    from perfguard.hooks import tell_of_suspicion
+def finish(comparison: dict[str, Any], store: "Store", json_file: str, hooks: "Hooks") -> None:
+    from perfguard.hooks import tell_of_outcome
     from perfguard.report.terminal import open_console, render_comparison
 
     with o.verdict_output():
@@ -293,6 +293,6 @@ def finish(comparison: dict[str, Any], store: "Store", json_file: str, hook: "Ho
             trials = store.trials(comparison["id"], with_record=False)
             render_comparison(comparison, trials, open_console())
     with o.verdict_output():
-        if problem := tell_of_suspicion(hook, comparison):
+        if problem := tell_of_outcome(hooks, comparison):
             typer.echo(problem, err=True)
     raise typer.Exit(comparison["exit_code"])

@@ -5,7 +5,23 @@ docs/database.md describes the tables for people who query the file themselves.
 """
 
 from perfguard.store.bisects import BisectLink
+from perfguard.store.nightbook import NightBook
+from perfguard.store.nights import Ack, NightRun, NightValue, Pin, StoredNight, Suspicion
 from perfguard.store.results import Store, open_store
 from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
 
-__all__ = ["BisectLink", "CampaignOverview", "Store", "StoredVerdict", "TrialCosts", "open_store"]
+__all__ = [
+    "Ack",
+    "BisectLink",
+    "CampaignOverview",
+    "NightBook",
+    "NightRun",
+    "NightValue",
+    "Pin",
+    "Store",
+    "StoredNight",
+    "StoredVerdict",
+    "Suspicion",
+    "TrialCosts",
+    "open_store",
+]

@@ -20,6 +20,7 @@ from perfguard.errors import StoreError
 from perfguard.records import Bisect, BlockPlan, Campaign, CandidateBuild, Extension, PairPlan, Scope, Trial
 from perfguard.store import bisects, campaigns, connection, exchange, trials
 from perfguard.store.bisects import BisectLink
+from perfguard.store.nightbook import NightBook
 from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
 
 Status = Literal["running", "interrupted", "finished"]
@@ -55,6 +56,11 @@ class Store:
 
     def close(self) -> None:
         connection.close(self.db)
+
+    @property
+    def nights(self) -> NightBook:
+        """What nightly jobs store."""
+        return NightBook(db=self.db, reading=self._reading, writing=self._writing)
 
     def add_campaign(self, campaign: Campaign) -> None:
         """Before its first trial. Its status is "running" until `set_status`."""

@@ -10,6 +10,7 @@ from sqlite_utils import Database
 
 from perfguard import __version__
 from perfguard.errors import StoreError
+from perfguard.store.night_tables import NIGHTS
 
 # "PGRD": tells results.db from any other SQLite file.
 APPLICATION_ID = 0x50475244
@@ -172,6 +173,7 @@ MIGRATIONS = (
     Migration(number=1, name="first tables", statements=FIRST_TABLES),
     Migration(number=2, name="extensions", statements=EXTENSIONS),
     Migration(number=3, name="bisects", statements=BISECTS),
+    Migration(number=5, name="nights", statements=NIGHTS),
 )
 
 
