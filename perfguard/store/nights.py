@@ -126,9 +126,7 @@ def put_night(db: Database, night: StoredNight) -> None:
 def newest_nights(db: Database, limit: int) -> list[StoredNight]:
     """Newest first."""
     rows = db.execute("SELECT * FROM nights ORDER BY started_at DESC, rowid DESC LIMIT ?", (limit,))
-    return [
-        StoredNight(id=i, started_at=t, status=s, commit_sha=c, document=codec.unpack(d)) for i, t, s, c, d in rows
-    ]
+    return [StoredNight(id=i, started_at=t, status=s, commit_sha=c, document=codec.unpack(d)) for i, t, s, c, d in rows]
 
 
 def workloads(db: Database) -> list[str]:

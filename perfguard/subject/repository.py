@@ -59,6 +59,10 @@ class Repository:
         found = ranges.merge_base(self.location, one, other)
         return revisions.describe_commit(self.location, found[:12], found) if found else None
 
+    def code(self, revision: Revision, paths: Sequence[str] = ()) -> str:
+        """What names the code of a commit at `paths` (none: all of it); equal for equal code."""
+        return ranges.codes(self.location, [(revision.commit, revision.tree)], paths)[0]
+
     def changed_files(self, base: Revision, head: Revision) -> frozenset[str]:
         """Paths whose content differs, relative to the root."""
         return patches.changed_files(self.location, base, head)
