@@ -158,6 +158,8 @@ def _series_json(series: Series) -> dict[str, Any]:
         "machine": series.machine,
         "points": len(series.points),
         "nights": [[point.night.time, point.night.commit, point.value] for point in series.points],
+        "references": [point.night.reference for point in series.points],
+        "campaigns": [point.night.campaign for point in series.points],
         "change_points": [_change_json(change) for change in series.changes],
         "notices": list(series.notices),
     }

@@ -28,13 +28,20 @@ class Plot:
 
 
 def comparison_html(
-    comparison: Mapping[str, Any], trials: Sequence[Trial], hypotheses: Sequence[Mapping[str, str]] = ()
+    comparison: Mapping[str, Any],
+    trials: Sequence[Trial],
+    hypotheses: Sequence[Mapping[str, str]] = (),
+    *,
+    home: str = "",
 ) -> str:
-    """The whole page. `hypotheses`: rows (hypothesis, state, detail) of an explanation, if there is one."""
+    """The whole page. `hypotheses`: rows (hypothesis, state, detail) of an explanation, if there is one. `home`: where
+    the site lies that the page is part of.
+    """
     measured = [trial for trial in trials if trial.stage > 0]
-    page = _environment().get_template("comparison.html.j2")
+    page = environment().get_template("comparison.html.j2")
     return page.render(
         c=comparison,
+        home=home,
         headline=_cut(outcomes.headline(comparison)),
         outcome_kind=str(comparison["outcome"]).lower(),
         facts=_facts(comparison, measured),
@@ -47,7 +54,7 @@ def comparison_html(
         condition_plots=[Plot(heading=name, svg=Markup(svg)) for name, svg in conditions.plots(measured)],
         hypotheses=hypotheses,
         provenance=_provenance(comparison),
-        machine=_flat(comparison.get("machine", {})),
+        machine=flat(comparison.get("machine", {})),
         reasons=[_cut(line) for line in outcomes.reasons(comparison)],
         counts=f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip(),
         rows=raw.rows(comparison, measured),
@@ -73,7 +80,8 @@ def reproduce(comparison: Mapping[str, Any]) -> list[str]:
     return [foreign.one_line(line) for line in lines]
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Of every page: what is foreign is escaped, and what is missing is an error."""
     loader = PackageLoader("perfguard.report")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["line"] = lambda text: _cut(foreign.one_line(text))
@@ -126,25 +134,25 @@ def _cycles(comparison: Mapping[str, Any]) -> list[Plot]:
 
 def _provenance(comparison: Mapping[str, Any]) -> list[tuple[str, str, str, bool]]:
     """Field, base, head, and whether they differ."""
-    base, head = (_flat(comparison[side]) for side in ("base", "head"))
+    base, head = (flat(comparison[side]) for side in ("base", "head"))
     fields = [*dict.fromkeys([*base, *head])]
     both = [(field, base.get(field, ""), head.get(field, "")) for field in fields]
     return [(field, one, other, one != other) for field, one, other in both if one or other]
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Nested facts as dotted names and texts, cut where others wrote pages."""
-    flat: dict[str, str] = {}
+    found: dict[str, str] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            flat |= _flat(value, f"{name}.")
+            found |= flat(value, f"{name}.")
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
             for index, item in enumerate(value):
-                flat |= _flat(item, f"{name}.{index}.")
+                found |= flat(item, f"{name}.{index}.")
         else:
-            flat[name] = "" if value in (None, [], "") else _cut(foreign.one_line(value))
-    return flat
+            found[name] = "" if value in (None, [], "") else _cut(foreign.one_line(value))
+    return found
 
 
 def _short(value: Any) -> Any:

@@ -8,12 +8,13 @@ from perfguard.store.bisects import BisectLink
 from perfguard.store.nightbook import NightBook
 from perfguard.store.nights import Ack, NightRun, NightValue, Pin, StoredNight, Suspicion
 from perfguard.store.results import Store, open_store
-from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
+from perfguard.store.rows import CampaignOverview, MachineOverview, StoredVerdict, TrialCosts
 
 __all__ = [
     "Ack",
     "BisectLink",
     "CampaignOverview",
+    "MachineOverview",
     "NightBook",
     "NightRun",
     "NightValue",

@@ -13,7 +13,7 @@ from perfguard import __version__
 from perfguard.errors import UsageError
 from perfguard.records import Arm, BlockPlan, Campaign, Extension
 from perfguard.store import codec, content
-from perfguard.store.rows import CampaignOverview, StoredVerdict
+from perfguard.store.rows import CampaignOverview, MachineOverview, StoredVerdict
 
 
 def insert(db: Database, campaign: Campaign) -> None:
@@ -179,3 +179,24 @@ def verdicts(db: Database, campaign: str) -> list[StoredVerdict]:
         StoredVerdict(number=n, created_at=c, perfguard=p, outcome=o, document=codec.unpack(d))
         for n, c, p, o, d in rows
     ]
+
+
+def verdict_stamps(db: Database) -> dict[str, str]:
+    """Campaign -> number and time of its latest verdict, as one text."""
+    rows = db.execute("SELECT campaign, max(number), created_at FROM verdicts GROUP BY campaign")
+    return {str(campaign): f"{number} {created_at}" for campaign, number, created_at in rows}
+
+
+def machines(db: Database) -> list[MachineOverview]:
+    """The one measured on last comes first."""
+    rows = db.execute(
+        "SELECT machine, count(*), min(created_at), max(created_at) FROM campaigns GROUP BY machine "
+        "ORDER BY max(created_at) DESC"
+    ).fetchall()
+    found = []
+    for machine, count, first, last in rows:
+        newest = "SELECT id FROM campaigns WHERE machine = ? ORDER BY created_at DESC LIMIT 1"
+        campaign = db.execute(newest, (machine,)).fetchone()[0]
+        facts = load(db, campaign).machine
+        found.append(MachineOverview(id=machine, num_campaigns=count, first_at=first, last_at=last, facts=facts))
+    return found

@@ -21,7 +21,7 @@ from perfguard.records import Bisect, BlockPlan, Campaign, CandidateBuild, Exten
 from perfguard.store import bisects, campaigns, connection, exchange, trials
 from perfguard.store.bisects import BisectLink
 from perfguard.store.nightbook import NightBook
-from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
+from perfguard.store.rows import CampaignOverview, MachineOverview, StoredVerdict, TrialCosts
 
 Status = Literal["running", "interrupted", "finished"]
 
@@ -170,6 +170,16 @@ class Store:
         """The document last added; None when nothing was judged yet."""
         stored = self.verdicts(id_or_prefix)
         return stored[-1].document if stored else None
+
+    def verdict_stamps(self) -> dict[str, str]:
+        """What changes with any further verdict of a campaign, for those that have one."""
+        with self._reading():
+            return campaigns.verdict_stamps(self.db)
+
+    def machines(self) -> list[MachineOverview]:
+        """The one measured on last comes first."""
+        with self._reading():
+            return campaigns.machines(self.db)
 
     def campaigns(
         self, limit: int = 50, *, workload: str | None = None, kind: str | None = None

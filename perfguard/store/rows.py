@@ -29,6 +29,17 @@ class CampaignOverview:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MachineOverview:
+    """A machine that campaigns were measured on. `id`: digest of its fingerprint, `facts`."""
+
+    id: str
+    num_campaigns: int
+    first_at: str
+    last_at: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoredVerdict:
     """A judgement as it was made: by which perfguard, when (UTC), and the whole of it."""
 
