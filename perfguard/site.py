@@ -148,7 +148,8 @@ def _campaign(store: Store, row: CampaignOverview, *, is_public: bool) -> str:
 
 
 def _series(workload: str, series: list[dict[str, Any]], paged: frozenset[str]) -> str:
-    drawn = [site.drawn(one, "../", paged) for one in series]
+    """The machine of now first."""
+    drawn = [site.drawn(one, "../", paged) for one in reversed(series)]
     return site.page(f"Series of {workload}", root="../", drawn=drawn)
 
 
@@ -160,6 +161,7 @@ def _index(
     more = Cell(text=f"all {len(rows)} campaigns", href="campaigns.html")
     tables = [
         site.table("Nights", site.NIGHT_COLUMNS, site.night_rows(nights, "")),
+        site.table("The machine", site.NOTICE_COLUMNS, site.notice_rows(nights)),
         site.table("Series", SERIES_COLUMNS, _series_rows(histories)),
         site.table("Newest campaigns", site.CAMPAIGN_COLUMNS, site.campaign_rows(newest, paged, ""), more),
     ]

@@ -70,7 +70,7 @@ def campaign_rows(rows: Sequence[Mapping[str, Any]], paged: frozenset[str], root
     return [
         (
             Cell(text=row["id"], href=f"{root}{campaign_path(row['id'])}" if row["id"] in paged else ""),
-            Cell(text=row["created_at"][:16].replace("T", " ")),
+            Cell(text=_minute(row["created_at"])),
             Cell(text=row["kind"]),
             Cell(text=row["workload"]),
             Cell(
@@ -85,7 +85,8 @@ def campaign_rows(rows: Sequence[Mapping[str, Any]], paged: frozenset[str], root
 
 
 CAMPAIGN_COLUMNS = ("id", "begun (UTC)", "kind", "workload", "commits", "outcome")
-NIGHT_COLUMNS = ("night (UTC)", "head", "workload", "outcome", "slowdown", "search", "the machine")
+NIGHT_COLUMNS = ("night (UTC)", "outcome", "slowdown", "search", "workload", "head")
+NOTICE_COLUMNS = ("night (UTC)", "notice")
 CHANGE_COLUMNS = ("night", "commits", "level", "change")
 
 
@@ -101,16 +102,28 @@ def _night_row(night: Mapping[str, Any], entry: Mapping[str, Any], root: str) ->
     searches = [s for s in night["searches"] if s["workload"] == entry["name"]]
     found = "; ".join(f"{outcomes.signed(s['outcome'])} {(s['culprit'] or '')[:12]}".strip() for s in searches)
     return (
-        Cell(text=night["started_at"][:16].replace("T", " ")),
-        Cell(text=night["head"]["commit"][:12]),
-        Cell(text=entry["name"], href=f"{root}{series_path(entry['name'])}"),
+        Cell(text=_minute(night["started_at"])),
         Cell(
             text=f"{outcome}{accepted}", href=f"{root}{campaign_path(entry['campaign'])}" if entry["campaign"] else ""
         ),
         Cell(text="; ".join(f"{m['name']} {units.slowdown(m['slowdown'])}" for m in primary)),
         Cell(text=found, href=f"{root}{campaign_path(searches[0]['bisect'])}" if searches else ""),
-        Cell(text="; ".join(notice["text"] for notice in night["notices"])),
+        Cell(text=entry["name"], href=f"{root}{series_path(entry['name'])}"),
+        Cell(text=night["head"]["commit"][:12]),
     )
+
+
+def notice_rows(nights: Sequence[Mapping[str, Any]]) -> list[tuple[Cell, ...]]:
+    """What nights said of the machine."""
+    return [
+        (Cell(text=_minute(night["started_at"])), Cell(text=notice["text"]))
+        for night in nights
+        for notice in night["notices"]
+    ]
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
 
 
 def drawn(series: Mapping[str, Any], root: str, paged: frozenset[str]) -> Drawn:
