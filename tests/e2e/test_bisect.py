@@ -189,7 +189,7 @@ def test_uncommitted_work_can_be_bad(project):
 def test_a_built_in_workload_is_searched_by_the_metric_that_is_named_and_an_unbuildable_commit_is_passed_over(project):
     good = project.commit({"fake.json": {"noise": 0.005}}, "start")
     notes(project, "a")
-    project.commit({"fake.json": {"speed": "fast"}}, "Break")
+    unbuildable = project.commit({"fake.json": "{"}, "Break")
     project.commit({"fake.json": {"noise": 0.005, "slowdown": 1.3}}, "Slow plain down")
     notes(project, "b")
     slow = project.commit({"fake.json": {"noise": 0.005, "slowdown": 1.3, "eagle3_slowdown": 1.4}}, "Slow eagle3 down")
@@ -199,9 +199,10 @@ def test_a_built_in_workload_is_searched_by_the_metric_that_is_named_and_an_unbu
     assert found["metric"]["name"] == "eagle3_throughput"
     # 1.3 and then 1.4 on top: against its parent the last one is 1.4.
     assert 1.3 < found["slowdown"] < 1.5
-    broken = bisect(project, good, "HEAD~2", *SHORT, "-w", "fake", code=(1, 3), command=())
-    assert broken["range"][-1] == project.git("rev-parse", "HEAD~2")
-    assert "is not" in "".join(broken["unbuildable_because"].values()) or broken["outcome"] == "CULPRIT"
+    broken = bisect(project, good, "HEAD~2", *SHORT, "-w", "fake", code=3, command=())
+    assert broken["confirmation"]["outcome"] == "REGRESSION"
+    assert broken["range"] == [unbuildable, project.git("rev-parse", "HEAD~2")]
+    assert "cannot be measured" in broken["unbuildable_because"][unbuildable]
     unknown = project.run("bisect", good, "HEAD", "-w", "fake", "--metric", "seconds", code=2).stderr
     assert "fake has plain_throughput, eagle3_throughput" in unknown
 
