@@ -64,12 +64,11 @@ class Workshop:
         self.session.observer.note(f"building {self._name(position)}")
         started_s = time.monotonic()
         try:
-            place = self._build(position)
+            trial = self._first_run(position, self._build(position))
         except StorageError:
             raise
-        except (BuildError, RevisionError) as error:
+        except (BuildError, RevisionError) as error:  # a runner too says so of a commit that it cannot drive
             return self._note(_failed(position, str(error)))
-        trial = self._first_run(position, place)
         cost = (time.monotonic() - started_s) / max(trial.wall_s, 1e-9)
         return self._note(replace(self._judged(position, trial), cost_trials=cost))
 
