@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfguard.bisection.story import load
+from perfguard.bisection.loading import load
 from perfguard.bisection.verdict import bisect_json
 from perfguard.errors import UsageError
 from perfguard.judging import verdict_json
@@ -69,7 +69,9 @@ def bisect_again(store: Store, wanted: str, stored: Mapping[str, Any]) -> dict[s
     if store.status(wanted) != "finished":
         raise UsageError(f"{wanted} is being searched further", f"perfguard bisect --resume {wanted}")
     judged_at = store.verdicts(wanted)[-1].created_at
-    return bisect_json(load(wanted, store, judged_at), stopped=str(stored["stopped"]), inside=stored["inside"])
+    at = load(wanted, store, judged_at)
+    stopped = str(stored["stopped"])
+    return bisect_json(at, stopped=stopped, inside=stored["inside"], further=stored.get("further", ()))
 
 
 def replayable(store: Store) -> list[str]:

@@ -37,8 +37,15 @@ MAY_IMPORT = {
         "perfguard.conclusions",
     },
     "perfguard.bisection.state": NOUNS | {"perfguard.stats", "perfguard.judging"},
+    "perfguard.bisection.listing": NOUNS | {"perfguard.bisection.state"},
     "perfguard.bisection.verdict": NOUNS
-    | {"perfguard.stats", "perfguard.comparison", "perfguard.bisection.state", "perfguard.bisection.words"},
+    | {
+        "perfguard.stats",
+        "perfguard.comparison",
+        "perfguard.bisection.state",
+        "perfguard.bisection.listing",
+        "perfguard.bisection.words",
+    },
     "perfguard.bisection.words": set(),
     "perfguard.subject": NOUNS,
     "perfguard.trial": NOUNS | {"perfguard.protocol"},

@@ -92,7 +92,10 @@ def setup_of(stored: Stored) -> SearchSetup:
 
 
 def search_state(stored: Stored) -> SearchState:
-    seeds = tuple(Reading(position=stored.last, log_slowdown=value, trials=0) for value in stored.search.seed_logs)
+    seeds = tuple(
+        Reading(position=position, log_slowdown=value, trials=0, relative_sd=relative_sd)
+        for position, value, relative_sd in stored.search.seeds
+    )
     return SearchState(
         readings=(*seeds, *readings(stored)),
         unmeasurable=unmeasurable(stored),

@@ -90,18 +90,26 @@ def test_nothing_to_search_and_a_comparison_that_was_equivalent_are_phantoms_at_
     empty = bisect_json(replace(stored, search=replace(stored.search, candidates=())))
     assert (empty["outcome"], empty["trials"], empty["p_nothing_changed"]) == ("PHANTOM", 0, 1.0)
     seeded = replace(
-        stored.search, seeded_by="c-0009", seed_outcome=str(Outcome.EQUIVALENT), seed_logs=(0.001, -0.001, 0.002)
+        stored.search,
+        seeded_by="c-0009",
+        seed_outcome=str(Outcome.EQUIVALENT),
+        seeds=((8, 0.001, 0.7), (8, -0.001, 0.7)),
     )
     known = bisect_json(replace(stored, search=seeded))
     assert (known["outcome"], known["trials"], known["reasons"][0]["code"]) == ("PHANTOM", 0, "KNOWN")
     assert "c-0009" in known["reasons"][0]["text"]
 
 
+LOGS = (0.2, 0.21, 0.2, 0.2)
+
+
 def test_readings_of_the_comparison_count_at_bad_and_cost_nothing():
     stored = cases.stored()
-    seeded = replace(stored, search=replace(stored.search, seed_outcome="REGRESSION", seed_logs=(0.2, 0.21, 0.2, 0.2)))
+    seeded = replace(
+        stored, search=replace(stored.search, seed_outcome="REGRESSION", seeds=tuple((8, r, 0.7) for r in LOGS))
+    )
     found = search_state(seeded).readings
-    assert [(reading.position, reading.trials) for reading in found] == [(8, 0)] * 4
+    assert [(reading.position, reading.trials, reading.relative_sd) for reading in found] == [(8, 0, 0.7)] * 4
     at = standing(seeded)
     assert at.decision is not None
     assert at.decision.position != 8
