@@ -9,6 +9,7 @@ import pytest
 from perfguard.bisection.state import (
     failing,
     invalid_reasons,
+    launch_sd,
     open_pair,
     reached,
     readings,
@@ -113,6 +114,17 @@ def test_readings_of_the_comparison_count_at_bad_and_cost_nothing():
     at = standing(seeded)
     assert at.decision is not None
     assert at.decision.position != 8
+
+
+def test_noise_far_beyond_what_was_expected_is_believed_and_a_drift_is_none():
+    noisy, drifting = cases.stored(), cases.stored()
+    for number in range(6):
+        noisy = cases.with_reading(noisy, 8, 1.1 ** (number % 2), 1.0)
+        drifting = cases.with_reading(drifting, 8, 1.01**number, 1.0)
+    # Neighbours differ by ln 1.1 each time: a standard deviation of that over 0.6745 times the root of 2.
+    assert launch_sd(noisy) == pytest.approx(log(1.1) / (0.6745 * 2**0.5))
+    assert launch_sd(drifting) == 0.01
+    assert launch_sd(replace(noisy, pairs=noisy.pairs[:5], trials=noisy.trials[:10])) == 0.01
 
 
 @pytest.mark.parametrize(
