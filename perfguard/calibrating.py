@@ -60,10 +60,10 @@ def calibrate(
     trials: list[Trial] = []
     with (
         marked_if_interrupted(campaign, trials, store, f"perfguard show {campaign.id} --db {store.path}"),
-        waiting_for_machine(campaign, observer),
+        waiting_for_machine(campaign, observer) as machine,
         open_workspace() as workspace,
     ):
-        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
+        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
         plans = store.blocks(campaign.id)
         session = Session(
             campaign=campaign, plans=plans, trials=trials, store=store, launcher=launcher, observer=observer

@@ -51,6 +51,10 @@ class Policy:
     carry_over_alpha: float = 0.001
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
+    # observe, lock or require. Locking needs rights that few have and changes what is measured: nobody gets it unasked.
+    clocks: str = "observe"
+    # SM clock to lock, in MHz; 0: what a calibration of this workload here found, else the cautious rule.
+    sm_clock_mhz: int = 0
 
 
 def stored_policy(values: Mapping[str, Any]) -> Policy:

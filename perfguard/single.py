@@ -75,10 +75,10 @@ def _measure(
     (arm,) = campaign.arms
     with (
         marked_if_interrupted(campaign, trials, store, f"perfguard show {campaign.id} --db {store.path}"),
-        waiting_for_machine(campaign, observer),
+        waiting_for_machine(campaign, observer) as machine,
         open_workspace() as workspace,
     ):
-        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
+        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
         session = Session(campaign=campaign, plans=[], trials=trials, store=store, launcher=launcher, observer=observer)
         launcher.make_build(arm, 1)
         session.run(partial(launcher.first_run, arm, 1))

@@ -14,10 +14,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perfguard.machine.child import answer, die_with_parent, ignore_signals_of_the_terminal, listen
-from perfguard.machine.fields import AROUND, DURING
+from perfguard.machine.fields import FIELDS
 from perfguard.machine.nvml import Nvml, NvmlUnavailable, open_nvml
+from perfguard.machine.reading import readings_to_json, to_json
 from perfguard.machine.samples import Track
 
+DURING = (
+    "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_average_w", "event_reasons", "pstate",
+    "pcie_generation", "pcie_width", "utilisation_percent",
+)  # fmt: skip
+# Before and after: all but what a machine's fingerprint holds, and throughput, which takes 20 ms to say nothing of an
+# idle link.
+NOT_AROUND = (
+    "uuid", "name", "pci_bus_id", "parent_uuid", "board", "vbios", "cuda_driver", "numa_node", "memory_total_bytes",
+    "sm_clock_max_mhz", "memory_clock_max_mhz", "sm_clock_application_default_mhz", "slowdown_temperature_c",
+    "memory_clock_application_default_mhz", "sm_clock_locked_mhz", "memory_clock_locked_mhz", "power_limit_default_w",
+    "pcie_generation_card_max", "event_reason_names", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s",
+)  # fmt: skip
+AROUND = tuple(name for name in FIELDS if name not in NOT_AROUND)
 # Ten a second: what matters lasts longer, and a sensor of power is renewed about as often.
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.1, 2.0
 # A round of readings may take this share of its interval: one percent of one core.
@@ -45,7 +59,7 @@ class Watch:
         for uuid in self.uuids:
             now_s = time.monotonic()
             for name, reading in nvml.read(uuid, DURING).items():
-                self.tracks[uuid, name].add(now_s, reading.as_json())
+                self.tracks[uuid, name].add(now_s, to_json(reading))
         self.num_samples += 1
         late = int((time.monotonic() - self.next_s) / self.interval_s)
         self.missed += late
@@ -122,8 +136,7 @@ def _begin(nvml: Nvml, uuids: Sequence[str], interval_s: float) -> Watch:
 
 
 def _around(nvml: Nvml, uuids: Sequence[str]) -> dict[str, Any]:
-    names = (*DURING, *AROUND)
-    return {uuid: {name: reading.as_json() for name, reading in nvml.read(uuid, names).items()} for uuid in uuids}
+    return {uuid: readings_to_json(nvml.read(uuid, AROUND)) for uuid in uuids}
 
 
 def _wait_s(watch: Watch | None) -> float | None:
