@@ -31,7 +31,7 @@ def show() -> dict[str, Any]:
 
 def lock(uuids: tuple[str, ...], sm_mhz: int) -> dict[str, Any]:
     """Lock these cards (all where none is named) until `clocks restore`. Raises NotComparableError if not possible."""
-    known = [gpu for gpu in clocks_now()["gpus"]]
+    known = list(clocks_now()["gpus"])
     strangers = [uuid for uuid in uuids if uuid not in known]
     if strangers:
         raise UsageError(f"no GPU {strangers[0]} here", "perfguard clocks show")

@@ -19,6 +19,7 @@ from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdic
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
 from perfguard.policy import Policy, stored_policy
+from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import Arm, BlockPlan, Campaign, Decision, Extension, Trial
 from perfguard.scopes import is_one_launch
 from perfguard.stats.extension import current_policy
@@ -122,7 +123,7 @@ def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store,
     resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
     with (
         marked_if_interrupted(campaign, trials, store, resume_command),
-        waiting_for_machine(campaign, observer) as machine,
+        waiting_for_machine(campaign, observer, sm_mhz=calibrated_clock_mhz(campaign, store)) as machine,
         open_workspace() as workspace,
     ):
         launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)

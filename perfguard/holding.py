@@ -3,15 +3,16 @@
 Joins machine/ with the launches. Must not judge what was seen: it goes into each trial's record.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
 
 from perfguard.machine.conditions import Around, conditions_json
 from perfguard.machine.host_state import host_state
-from perfguard.machine.locking import Clocks, hold_clocks, say_what_was_left
+from perfguard.machine.locking import Clocks, hold_clocks, say_what_was_left, wish_of
 from perfguard.machine.telemetry import Telemetry, open_telemetry
 from perfguard.policy import stored_policy
 from perfguard.records import Campaign, Trial
@@ -64,7 +65,11 @@ def in_hand(
     with (
         open_telemetry(has_gpu=bool(gpus), say=say) as telemetry,
         hold_clocks(
-            policy.clocks, wanted, policy.sm_clock_mhz or sm_mhz, machine=descriptor, command=command, say=say
+            wish_of(policy.clocks), wanted, policy.sm_clock_mhz or sm_mhz, machine=descriptor, command=command, say=say
         ) as clocks,
     ):
         yield InHand(telemetry=telemetry, clocks=clocks, uuids_of=uuids_of)
+
+
+def visible_uuids(gpus, env):
+    return [g["uuid"] for g in gpus if g.get("uuid")]

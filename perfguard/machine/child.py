@@ -64,7 +64,8 @@ class Child:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(KILL_WAIT_S)
         code = self.process.returncode
-        return f"its process ended by signal {-code}" if code is not None and code < 0 else f"its process ended ({code})"
+        how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+        return f"its process ended {how}"
 
     def close(self, limit_s: float) -> bool:
         """Close its input, which asks it to end; kill it after `limit_s`. False if not even that ended it."""

@@ -4,8 +4,9 @@ A lock is a request: the driver says yes to clocks that the power limit does not
 high must be checked against what was seen while a trial ran. Must not speak to NVML.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from perfguard.machine.samples import Sample, time_quantile, within
 
@@ -16,6 +17,8 @@ CAUTIOUS_SHARE = 0.75
 STEP_MHZ = 15
 # A lock holds if the clock was there for this share of the loaded time: the rest is ramps at both ends.
 HELD_SHARE = 0.95
+# A card that works at all is near 100 %; starting and loading stay well below.
+BUSY_PERCENT = 50
 # The search begins where the unlocked card spent nearly all of its loaded time at least.
 LOW_QUANTILE = 0.05
 
@@ -56,21 +59,43 @@ def loaded_clock(
     return LoadedClock(low_mhz=low, held_share=held_s / (until_s - marks[0][0]))
 
 
+def busy_span(utilisation: Sequence[Sample], until_s: float) -> tuple[float, float]:
+    """From the first to the last moment at which the card was busy; (0, until_s) where that is not known.
+
+    `utilisation`: collapsed (time, percent), 0 where the measured part begins.
+    """
+    ends = [time_s for time_s, _ in utilisation[1:]] + [until_s]
+    busy = [
+        (max(0.0, time_s), end)
+        for (time_s, percent), end in zip(utilisation, ends, strict=True)
+        if is_number(percent) and percent >= BUSY_PERCENT and end > 0
+    ]
+    return (busy[0][0], busy[-1][1]) if busy else (0.0, until_s)
+
+
 def is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def next_candidate(supported: Sequence[int], locked_mhz: int | None, seen: Sequence[LoadedClock]) -> int | None:
+def next_candidate(locked_mhz: float, seen: Sequence[LoadedClock]) -> float | None:
     """The clock to try next in a search for the highest that is held; None when `locked_mhz` is that clock.
 
-    `seen`: every card, unlocked (`locked_mhz` None) or under the lock tried last. All cards get one clock: the slowest
-    decides, since ranks wait for each other.
+    `seen`: every card under the lock tried last. All cards get one clock: the slowest decides, since ranks wait for
+    each other.
     """
-    if not seen or not supported:
+    if all(card.held_share >= HELD_SHARE for card in seen):
         return None
-    if locked_mhz is not None and all(card.held_share >= HELD_SHARE for card in seen):
-        return None
-    low = nearest_supported(supported, min(card.low_mhz for card in seen))
-    if locked_mhz is None or low is None or low < locked_mhz:
-        return low
-    return nearest_supported(supported, locked_mhz - STEP_MHZ)
+    return min(min(card.low_mhz for card in seen), locked_mhz - STEP_MHZ)
+
+
+def clocks_of_launch(conditions: Mapping[str, Any], locked_mhz: int | None) -> list[LoadedClock]:
+    """What each card's SM clock was while it was busy. `conditions`: of one trial; cards not seen are left out."""
+    found = []
+    for card in conditions.get("gpus", {}).values():
+        during = card.get("during")
+        if during is None:
+            continue
+        fields, until_s = during["fields"], during["until_s"]
+        span = busy_span(fields["utilisation_percent"], until_s)
+        found.append(loaded_clock(fields["sm_clock_mhz"], *span, locked_mhz))
+    return [clock for clock in found if clock is not None]

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from perfguard.errors import ClockError
 from perfguard.machine.clock_rules import cautious_clock, nearest_supported
 from perfguard.machine.clock_state import ClockState, Setting, forget, load_states, save
-from perfguard.machine.nvml import Nvml, NvmlError
+from perfguard.machine.nvml import Nvml
 
 # What has no lock has nothing to reset; what cannot be reset for another reason stays on disk as not restored.
 NOTHING_THERE = ("not_supported",)
@@ -49,7 +50,7 @@ def lock_all(nvml: Nvml, uuids: Sequence[str], asked_mhz: int, *, folder: Path, 
             state = _planned(nvml, uuid, asked_mhz, known.get(uuid), command=command, pid=pid)
             save(state, folder)
             gpus[uuid], notes[uuid] = _apply(nvml, state, folder)
-        except NvmlError as error:
+        except ClockError as error:
             undone = restore_all(nvml, tuple(dict.fromkeys([*gpus, uuid])), folder)
             left = "".join(f"; {other} could not be restored: {why}" for other, why in undone.failed.items())
             return Locked(got=error.status, why=f"{uuid}: {error}{left}")
@@ -61,32 +62,35 @@ def restore_all(nvml: Nvml, uuids: Sequence[str], folder: Path) -> Restored:
     restored: list[str] = []
     failed: dict[str, str] = {}
     states = load_states(folder)
-    for uuid in states.keys() & set(uuids):
+    for uuid in sorted(states.keys() & set(uuids)):
         try:
             _put_back(nvml, states[uuid])
             _settle(states[uuid], folder)
             restored.append(uuid)
-        except (NvmlError, OSError) as error:
+        except (ClockError, OSError) as error:
             failed[uuid] = str(error)
     return Restored(restored=tuple(restored), failed=failed)
 
 
 def keep(uuids: Sequence[str], folder: Path) -> None:
-    """These locks shall outlive the process that made them. Raises OSError."""
+    """These locks shall outlive the process that made them. A lock kept before is replaced: what is put back one day
+    is what was there before the first. Raises OSError.
+    """
     for uuid, state in load_states(folder).items():
         if uuid in uuids:
-            save(replace(state, is_kept=True), folder)
+            first = state.earlier or state
+            changes = tuple(dict.fromkeys([*first.changes, *state.changes]))
+            kept = replace(state, is_kept=True, earlier=None, application=first.application, changes=changes)
+            save(kept, folder)
 
 
-def _planned(
-    nvml: Nvml, uuid: str, asked_mhz: int, known: ClockState | None, *, command: str, pid: int
-) -> ClockState:
+def _planned(nvml: Nvml, uuid: str, asked_mhz: int, known: ClockState | None, *, command: str, pid: int) -> ClockState:
     """What will be changed and what is there now. A change that was not undone keeps what was found before it."""
     memory = nvml.supported_memory_clocks(uuid)
     supported = nvml.supported_sm_clocks(uuid, max(memory)) if memory else []
     sm_mhz = nearest_supported(supported, asked_mhz) if asked_mhz else cautious_clock(supported)
     if sm_mhz is None:
-        raise NvmlError("it lists no supported clocks", status="not_supported")
+        raise ClockError("it lists no supported clocks", status="not_supported")
     asked = Setting(sm_mhz=sm_mhz, memory_mhz=max(memory))
     if known is not None and not known.is_kept:
         return replace(known, asked=asked, command=command, pid=pid)
@@ -107,28 +111,28 @@ def _application_found(nvml: Nvml, uuid: str) -> Setting | None:
     defaults = ("sm_clock_application_default_mhz", "memory_clock_application_default_mhz")
     read = {name: reading.value for name, reading in nvml.read(uuid, (*names, *defaults)).items()}
     found, default = [read[name] for name in names], [read[name] for name in defaults]
-    if None in found or found == default:
+    sm_mhz, memory_mhz = found
+    if not isinstance(sm_mhz, int) or not isinstance(memory_mhz, int) or found == default:
         return None
-    return Setting(sm_mhz=int(found[0]), memory_mhz=int(found[1]), by="application")
+    return Setting(sm_mhz=sm_mhz, memory_mhz=memory_mhz, by="application")
 
 
 def _apply(nvml: Nvml, state: ClockState, folder: Path) -> tuple[Setting, str]:
     """What was set, and a note where the memory clock or the lock itself is not to be had."""
     uuid, asked = state.uuid, state.asked
-    assert asked.sm_mhz is not None
-    assert asked.memory_mhz is not None
+    sm_mhz, memory_mhz = asked.sm_mhz or 0, asked.memory_mhz or 0  # `_planned` sets both
     try:
-        nvml.lock_sm_clocks(uuid, asked.sm_mhz, asked.sm_mhz)
-    except NvmlError as error:
+        nvml.lock_sm_clocks(uuid, sm_mhz, sm_mhz)
+    except ClockError as error:
         if error.status != "not_supported":
             raise
         asked = replace(asked, by="application")
         save(replace(state, asked=asked, changes=("application",)), folder)
-        nvml.set_application_clocks(uuid, memory_mhz=asked.memory_mhz or 0, sm_mhz=asked.sm_mhz)
+        nvml.set_application_clocks(uuid, memory_mhz=memory_mhz, sm_mhz=sm_mhz)
         return asked, "this driver locks no clocks: application clocks were set instead"
     try:
-        nvml.lock_memory_clocks(uuid, asked.memory_mhz, asked.memory_mhz)
-    except NvmlError as error:
+        nvml.lock_memory_clocks(uuid, memory_mhz, memory_mhz)
+    except ClockError as error:
         if error.status != "not_supported":
             raise
         return replace(asked, memory_mhz=None), "the memory clock of this card cannot be locked: the SM clock only"
@@ -155,7 +159,7 @@ def _put_back_sm(nvml: Nvml, state: ClockState, mhz: int | None) -> None:
             nvml.lock_sm_clocks(state.uuid, mhz, mhz)
         else:
             nvml.reset_sm_clocks(state.uuid)
-    except NvmlError as error:
+    except ClockError as error:
         if error.status not in NOTHING_THERE:
             raise
 
@@ -166,7 +170,7 @@ def _put_back_memory(nvml: Nvml, state: ClockState, mhz: int | None) -> None:
             nvml.lock_memory_clocks(state.uuid, mhz, mhz)
         else:
             nvml.reset_memory_clocks(state.uuid)
-    except NvmlError as error:
+    except ClockError as error:
         if error.status not in NOTHING_THERE:
             raise
 

@@ -54,8 +54,12 @@ def _card(seen: Recording, uuid: str, zero_s: float) -> dict[str, Any]:
 
 def _during(told: Mapping[str, Any], zero_s: float) -> dict[str, Any]:
     fields = {
-        name: [[round(time_s - zero_s, DIGITS), value] for time_s, value in samples]
+        name: [[_rounded(time_s - zero_s), value] for time_s, value in samples]
         for name, samples in told["fields"].items()
     }
-    ends = {name: round(told[name] - zero_s, DIGITS) for name in ("from_s", "until_s")}
+    ends = {name: _rounded(told[name] - zero_s) for name in ("from_s", "until_s")}
     return {**told, **ends, "fields": fields}
+
+
+def _rounded(time_s: float) -> float:
+    return round(time_s, DIGITS) + 0.0  # never -0.0

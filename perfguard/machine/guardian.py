@@ -24,7 +24,7 @@ from typing import Any
 from perfguard.machine.child import answer, ignore_signals_of_the_terminal, listen
 from perfguard.machine.clock_state import load_states
 from perfguard.machine.clocks import keep, lock_all, restore_all
-from perfguard.machine.nvml import Nvml, NvmlUnavailable, open_nvml
+from perfguard.machine.nvml import Nvml, open_nvml
 from perfguard.machine.reading import readings_to_json
 
 # Alone with a driver that hangs: give the machine free. The state stays on disk for the next start.
@@ -56,8 +56,7 @@ class Guardian:
             case "restore":
                 return self.restore(self.own())
             case "restore_left":
-                states = load_states(self.folder).values()
-                return self.restore([state.uuid for state in states if words["kept"] or not state.is_kept])
+                return self.restore_left(words["kept"])
             case "show":
                 return {uuid: self.show(uuid) for uuid in self.nvml.uuids()}
         raise ValueError(f"{words!r} is nothing a guardian does")
@@ -81,6 +80,15 @@ class Guardian:
         self.locked = [uuid for uuid in self.locked if uuid in done.failed]
         return asdict(done)
 
+    def restore_left(self, kept: bool) -> Any:
+        """What lies on a lock that was kept goes first: it is put back to that lock, which then goes too."""
+        told = self.restore([state.uuid for state in load_states(self.folder).values() if not state.is_kept])
+        if not kept:
+            return told
+        below = self.restore(list(load_states(self.folder)))
+        restored = dict.fromkeys([*told["restored"], *below["restored"]])
+        return {"restored": list(restored), "failed": {**told["failed"], **below["failed"]}}
+
     def show(self, uuid: str) -> dict[str, Any]:
         return readings_to_json(self.nvml.read(uuid, SHOWN))
 
@@ -88,11 +96,11 @@ class Guardian:
 def main() -> None:
     ignore_signals_of_the_terminal()
     folder, pid, command = sys.argv[1:4]
-    try:
-        with open_nvml() as nvml:
+    with open_nvml() as nvml:
+        if nvml.reason:
+            answer({"none": nvml.reason})
+        else:
             guard(Guardian(nvml=nvml, folder=Path(folder), pid=int(pid), command=command))
-    except NvmlUnavailable as error:
-        answer({"none": str(error)})
 
 
 def guard(guardian: Guardian) -> None:

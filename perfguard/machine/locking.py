@@ -23,6 +23,11 @@ Wish = Literal["observe", "lock", "require"]
 RESTORE = "perfguard clocks restore"
 
 
+def wish_of(text: str) -> Wish:
+    """The wish of a policy, which has been checked."""
+    return "require" if text == "require" else "lock" if text == "lock" else "observe"
+
+
 @dataclass(kw_only=True)
 class Clocks:
     """What was wished and what came of it. `told` is the guardian's answer: got, why, gpus, notes."""

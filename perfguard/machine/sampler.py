@@ -1,21 +1,22 @@
 """The sampler process: reads the GPUs through NVML while a launch runs. Started by telemetry.py, speaks JSON lines.
 
     in   {"do": "begin", "uuids": [...]}   out {uuid: {field: value}}: everything worth reading, before the launch
-    in   {"do": "end"}                     out {"after": the same, "during": {uuid: {...}}}
+    in   {"do": "end"}                     out {"after": the same, "during": {uuid: {...}}, "hung": "" or why}
     at its start it says {"interval_s": s}, or {"none": why} where there is no NVML
 
 Must not print anything else, judge anything, or keep reading when nobody measures.
 """
 
+import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perfguard.machine.child import answer, die_with_parent, ignore_signals_of_the_terminal, listen
 from perfguard.machine.fields import FIELDS
-from perfguard.machine.nvml import Nvml, NvmlUnavailable, open_nvml
+from perfguard.machine.nvml import Nvml, open_nvml
 from perfguard.machine.reading import readings_to_json, to_json
 from perfguard.machine.samples import Track
 
@@ -38,6 +39,8 @@ LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.1, 2.0
 COST_SHARE = 0.01
 # Rounds whose cost is measured at the start; the first one also pays for what is loaded then.
 TRY_ROUNDS = 4
+# Below the limit that telemetry.py gives an answer, so that what was seen before a call hung is told.
+OPEN_LIMIT_S, READ_LIMIT_S = 25.0, 3.0
 # Changes kept of one launch, all fields of all cards together: about 10 kB compressed.
 ROOM = 2400
 LEAST_ROOM = 16
@@ -88,11 +91,14 @@ class Watch:
 def main() -> None:
     ignore_signals_of_the_terminal()
     die_with_parent()
-    try:
-        with open_nvml() as nvml:
-            serve(nvml, float(sys.argv[1]))
-    except NvmlUnavailable as error:
-        answer({"none": str(error)})
+    with open_nvml(limit_s=OPEN_LIMIT_S) as nvml:
+        if nvml.reason:
+            answer({"none": nvml.reason})
+        else:
+            # Opening may take a sleeping machine long; a reading may not.
+            serve(replace(nvml, worker=replace(nvml.worker, limit_s=READ_LIMIT_S)), float(sys.argv[1]))
+    # What a hanging call holds up must not hold up the end.
+    os._exit(0)
 
 
 def serve(nvml: Nvml, interval_s: float) -> None:
@@ -106,7 +112,7 @@ def serve(nvml: Nvml, interval_s: float) -> None:
                 watch = _begin(nvml, words["uuids"], interval_s)
             elif watch is not None:
                 watch.sample(nvml)
-                answer({"after": _around(nvml, watch.uuids), "during": watch.told()})
+                answer(_ended(nvml, watch))
                 watch = None
         if watch is not None and time.monotonic() >= watch.next_s:
             watch.sample(nvml)
@@ -133,6 +139,12 @@ def _begin(nvml: Nvml, uuids: Sequence[str], interval_s: float) -> Watch:
     room = max(LEAST_ROOM, ROOM // max(1, len(uuids) * len(DURING)))
     tracks = {(uuid, name): Track(room=room) for uuid in uuids for name in DURING}
     return Watch(uuids=uuids, interval_s=interval_s, began_s=now_s, next_s=now_s, tracks=tracks)
+
+
+def _ended(nvml: Nvml, watch: Watch) -> dict[str, Any]:
+    after = _around(nvml, watch.uuids)
+    hung = f"NVML did not answer within {nvml.worker.limit_s:g} s" if nvml.worker.is_stuck.is_set() else ""
+    return {"after": after, "during": watch.told(), "hung": hung}
 
 
 def _around(nvml: Nvml, uuids: Sequence[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ counts samples: values hold until the next change. Must not read any sensor.
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -28,7 +29,7 @@ def update_period_s(samples: Sequence[Sample]) -> float | None:
 
     `samples`: distinct ones. An upper bound where the sensor was renewed with an equal value.
     """
-    gaps = [later[0] - earlier[0] for earlier, later in zip(samples, samples[1:], strict=False)]
+    gaps = [later[0] - earlier[0] for earlier, later in pairwise(samples)]
     return median(gaps) if len(gaps) > 1 else None
 
 
@@ -69,7 +70,7 @@ def time_quantile(samples: Sequence[Sample], until_s: float, share: float) -> fl
 
 def _shares(samples: Sequence[Sample], until_s: float) -> list[tuple[float, Any]]:
     """(seconds, value) of every number among the samples; what could not be read holds no time."""
-    ends = [time_s for time_s, _ in samples[1:]] + [until_s]
+    ends = [time_s for time_s, _ in samples[1:]] + [until_s] * bool(samples)
     pairs = [(max(0.0, end - time_s), value) for (time_s, value), end in zip(samples, ends, strict=True)]
     return [(held_s, value) for held_s, value in pairs if isinstance(value, int | float)]
 

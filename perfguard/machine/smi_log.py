@@ -36,9 +36,9 @@ def read_log(text: str) -> Log:
         raise ValueError("no nvidia-smi log: the first line does not begin with 'timestamp'")
     names = [_name(head) for head in rows[0]]
     whole = [row for row in rows[1:] if len(row) == len(names)]
-    times_s = [_time_s(row[0]) for row in whole]
+    times = [_time(row[0]) for row in whole]
     columns = {name: [read_cell(row[k]) for row in whole] for k, name in enumerate(names) if k > 0}
-    return Log(times_s=[time_s - times_s[0] for time_s in times_s], columns=columns)
+    return Log(times_s=[(time - times[0]).total_seconds() for time in times], columns=columns)
 
 
 def read_cell(cell: str) -> Reading:
@@ -60,6 +60,6 @@ def _name(head: str) -> str:
     return RENAMED.get(name, name)
 
 
-def _time_s(text: str) -> float:
+def _time(text: str) -> datetime:
     # The log tells no zone; only differences are used.
-    return datetime.strptime(text, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC).timestamp()
+    return datetime.strptime(text, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC)

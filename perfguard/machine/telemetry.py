@@ -6,7 +6,7 @@ again for the next trial, and after several losses it stays off. Must not judge 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from perfguard.machine.child import Child, ChildGone, start_child
@@ -97,7 +97,8 @@ class Telemetry:
 
     def _end(self, child: Child, begun: Recording) -> Recording:
         told = child.ask({"do": "end"}, self.answer_limit_s)
-        return Recording(status="ok", before=begun.before, after=told["after"], during=told["during"])
+        seen = Recording(status="ok", before=begun.before, after=told["after"], during=told["during"])
+        return self._lose(replace(seen, status="hung", why=told["hung"])) if told["hung"] else seen
 
     def _lose(self, lost: Recording) -> Recording:
         """End what is left of the sampler. One that SIGKILL does not end is left alone, and no other is started."""

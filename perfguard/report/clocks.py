@@ -33,7 +33,8 @@ def _show(result: Mapping[str, Any], console: Console) -> None:
     if result["locked"]:
         terminal.render_facts({"put back with:": "perfguard clocks restore"}, console)
     for user in result["users"]:
-        terminal.render_facts({"left locked:": f"by user {user}, who or root can run perfguard clocks restore"}, console)
+        words = f"by user {user}, who or root can run perfguard clocks restore"
+        terminal.render_facts({"left locked:": words}, console)
 
 
 def _row(uuid: str, fields: Mapping[str, Any], locked: Mapping[str, Any] | None) -> Sequence[str]:
