@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from standin import Script, build_standin
+from standin import Script, build_standin, play_here
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +19,9 @@ def standin_library(tmp_path_factory) -> Path:
 def script(standin_library, tmp_path) -> Script:
     """A machine without GPUs yet: `script.write(*h200(0), …)`."""
     return Script(path=tmp_path / "gpus", library=standin_library).write()
+
+
+@pytest.fixture
+def played(script, monkeypatch) -> Script:
+    """As `script`, seen by the bindings in this process."""
+    return play_here(script, monkeypatch)

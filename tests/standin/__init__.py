@@ -4,11 +4,13 @@ The real bindings load it, so what is driven is the real code. Only tests use it
 the top of nvml.c.
 """
 
+import ctypes
 import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = "libnvidia-ml.so.1"
@@ -77,6 +79,16 @@ class Script:
         return {**os.environ, "LD_LIBRARY_PATH": str(self.library.parent), "PERFGUARD_STANDIN": str(self.path)}
 
 
+def play_here(script: Script, monkeypatch: Any) -> Script:
+    """Let the bindings in this process see the script's machine, until the test ends."""
+    import pynvml
+
+    monkeypatch.setenv("PERFGUARD_STANDIN", str(script.path))
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(script.library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    return script
+
+
 def h200(index: int = 0, **changed: object) -> tuple[str, ...]:
     """The lines of one healthy, idle card; `changed` adds or replaces keys, None takes one away.
 
@@ -88,6 +100,7 @@ def h200(index: int = 0, **changed: object) -> tuple[str, ...]:
         "pci_bus_id": f"text 00000000:{0x19 + index:02X}:00.0",
         "vbios": "text 96.00.99.00.01",
         "board": "text 692-2G520-0280-501",
+        "architecture": 9,
         "numa_node": index // 4,
         **_CLOCKS,
         **_SENSORS,
@@ -136,8 +149,8 @@ _LINKS = {
     "pcie_width_max": 16,
     "pcie_speed_mbps": "load 2500 32000",
     "pcie_replay_count": 0,
-    "pcie_tx_kib_per_s": 1000,
-    "pcie_rx_kib_per_s": 2000,
+    "pcie_tx_kb_per_s": 1000,
+    "pcie_rx_kb_per_s": 2000,
     "nvlink.0.state": 1,
     "nvlink.0.errors.0": 0,
     "nvlink.0.errors.1": 0,

@@ -220,9 +220,10 @@ GETTER(nvmlDeviceGetPcieSpeed, "pcie_speed_mbps", 1, uint)
 GETTER(nvmlDeviceGetPcieReplayCounter, "pcie_replay_count", 1, uint)
 GETTER(nvmlDeviceGetComputeMode, "compute_mode", 1, uint)
 GETTER(nvmlDeviceGetNumaNodeId, "numa_node", 1, int)
+GETTER(nvmlDeviceGetArchitecture, "architecture", 1, uint)
 GETTER(nvmlDeviceGetFanSpeed, "fan_percent", 1, uint)
 int nvmlDeviceGetPcieThroughput(Device d, int which, uint *out) {
-    ENTER(d) double x; int code = number(NAME(d), which ? "pcie_rx_kib_per_s" : "pcie_tx_kib_per_s", &x);
+    ENTER(d) double x; int code = number(NAME(d), which ? "pcie_rx_kb_per_s" : "pcie_tx_kb_per_s", &x);
     if (!code) *out = (uint)x;
     return code;
 }
@@ -326,6 +327,13 @@ int nvmlDeviceGetTopologyCommonAncestor(Device d, Device e, int *out) {
         if (same || swapped) { *out = t->level; return OK; }
     }
     return NOT_SUPPORTED;
+}
+int nvmlDeviceGetP2PStatus(Device d, Device e, int what, uint *out) {
+    char key[24];
+    ENTER(d) double x; snprintf(key, sizeof key, "p2p.%d.%s", what, NAME(e)); /* 0 is OK */
+    int code = number(NAME(d), key, &x);
+    if (!code) *out = (uint)x;
+    return code;
 }
 int nvmlDeviceGetAPIRestriction(Device d, int which, uint *out) {
     (void)which;

@@ -45,6 +45,7 @@ static Topology topologies[256]; static int num_topologies;
 static char devices[MAX_DEVICES][8]; static int num_devices;
 static char driver[80]; static int cuda, log_all; static double fixed_now = -1;
 static struct timespec script_time; static ino_t script_inode; static State *state;
+static char played[4096]; /* the script that `state` belongs to: a test process may change to another */
 static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *beside(const char *suffix, char *path) {
@@ -119,7 +120,12 @@ static int read_script(void) {
     struct stat s; char line[4096];
     const char *path = getenv("PERFGUARD_STANDIN");
     if (!path || stat(path, &s)) return NOT_LOADED;
-    if (s.st_ino == script_inode && !memcmp(&s.st_mtim, &script_time, sizeof script_time)) return OK;
+    if (!strcmp(played, path) && s.st_ino == script_inode && !memcmp(&s.st_mtim, &script_time, sizeof script_time)) return OK;
+    if (strcmp(played, path)) {
+        if (state) munmap(state, sizeof(State));
+        state = NULL; num_devices = 0;
+        snprintf(played, sizeof played, "%s", path);
+    }
     script_inode = s.st_ino; script_time = s.st_mtim;
     num_values = num_processes = num_faults = num_topologies = 0; fixed_now = -1; log_all = 0;
     FILE *file = fopen(path, "r");
