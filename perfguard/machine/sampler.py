@@ -1,4 +1,5 @@
-"""The sampler process: reads the GPUs through NVML while a launch runs. Started by telemetry.py, speaks JSON lines.
+"""The sampler process: reads the GPUs through NVML while a launch runs. Started by telemetry.py with the interval and
+the limit of a reading in seconds, speaks JSON lines.
 
     in   {"do": "begin", "uuids": [...]}   out {uuid: {field: value}}: everything worth reading, before the launch
     in   {"do": "end"}                     out {"after": the same, "during": {uuid: {...}}, "hung": "" or why}
@@ -39,8 +40,7 @@ LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.1, 2.0
 COST_SHARE = 0.01
 # Rounds whose cost is measured at the start; the first one also pays for what is loaded then.
 TRY_ROUNDS = 4
-# Below the limit that telemetry.py gives an answer, so that what was seen before a call hung is told.
-OPEN_LIMIT_S, READ_LIMIT_S = 25.0, 3.0
+OPEN_LIMIT_S = 25.0
 # Changes kept of one launch, all fields of all cards together: about 10 kB compressed.
 ROOM = 2400
 LEAST_ROOM = 16
@@ -96,7 +96,8 @@ def main() -> None:
             answer({"none": nvml.reason})
         else:
             # Opening may take a sleeping machine long; a reading may not.
-            serve(replace(nvml, worker=replace(nvml.worker, limit_s=READ_LIMIT_S)), float(sys.argv[1]))
+            interval_s, read_limit_s = map(float, sys.argv[1:3])
+            serve(replace(nvml, worker=replace(nvml.worker, limit_s=read_limit_s)), interval_s)
     # What a hanging call holds up must not hold up the end.
     os._exit(0)
 

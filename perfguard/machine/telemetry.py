@@ -15,6 +15,8 @@ SAMPLER = "perfguard.machine.sampler"
 # Loading the driver of a machine with eight sleeping cards takes seconds, an answer afterwards a fraction of one.
 START_LIMIT_S = 30.0
 ANSWER_LIMIT_S = 5.0
+# Of that limit, what a call of NVML may take: so that the sampler can still tell what it saw before one hung.
+READ_SHARE = 0.6
 # The sampler ends by itself when its input closes.
 END_LIMIT_S = 0.5
 # Whatever took it three times takes it a fourth.
@@ -81,7 +83,7 @@ class Telemetry:
     def _attempt(self, ask: Callable[[Child], Recording]) -> Recording:
         try:
             if self.child is None:
-                self.child = start_child(SAMPLER, [repr(self.interval_s)])
+                self.child = start_child(SAMPLER, [repr(self.interval_s), repr(READ_SHARE * self.answer_limit_s)])
                 hello = self.child.hear(self.start_limit_s)
                 if "none" in hello:
                     return self._switch_off(Recording(status="none", why=hello["none"]))
