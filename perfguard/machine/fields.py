@@ -81,6 +81,7 @@ FIELDS: dict[str, Field] = {
     "pcie_replay_count": _field("", "dear", "PCIe replays so far; only differences mean something"),
     "pcie_tx_bytes_per_s": _field("bytes/s", "dear", "sent over PCIe, over 20 ms"),
     "pcie_rx_bytes_per_s": _field("bytes/s", "dear", "received over PCIe, over 20 ms"),
+    "pcie_traffic_is_detoured": _field("", "dear", "a bridge sends traffic between cards through the root (ACS)"),
     # NVLink
     "nvlink_states": _field("", "dear", "one per link: 1 is up, 0 is down"),
     "nvlink_replay_errors": _field("", "dear", "replays over all links that are up, so far"),

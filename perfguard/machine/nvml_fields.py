@@ -14,6 +14,7 @@ PLACE: dict[str, Reader] = {
         lambda: pci.numa_node(str(HEALTH["pci_bus_id"](lib, d))), lambda: lib.nvmlDeviceGetNumaNodeId(d)
     ),
     "parent_bridge": lambda lib, d: pci.parent_bridge(str(HEALTH["pci_bus_id"](lib, d))),
+    "pcie_traffic_is_detoured": lambda lib, d: pci.traffic_is_detoured(str(HEALTH["pci_bus_id"](lib, d))),
 }
 READERS: dict[str, Reader] = {**HEALTH, **SENSORS, **PLACE}
 

@@ -28,6 +28,17 @@ def bridges_above(bus_id: str, devices: Path = DEVICES) -> list[str]:
     return [parent.name for parent in path.parents if parent.name.count(":") == 2]
 
 
+def traffic_is_detoured(bus_id: str, devices: Path = DEVICES) -> bool:
+    """Does any bridge above the card send traffic between cards through the root? Raises OSError; PermissionError
+    where the kernel shows only the first 64 bytes, as it does to all but root.
+    """
+    configs = [(devices / bridge / "config").read_bytes() for bridge in bridges_above(bus_id, devices)]
+    told = [acs_detours(config) for config in configs]
+    if None in told and True not in told:
+        raise PermissionError("the kernel shows a bridge's configuration to root only")
+    return True in told
+
+
 def acs_detours(config: bytes) -> bool | None:
     """Does a bridge send traffic between cards through the root? From its configuration space; None: it cannot tell.
 

@@ -11,7 +11,9 @@ from perfguard.machine.nvml_sensors import event_counter_ids, plain_power_is_ave
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 OTHER = "GPU-00000001-1111-2222-3333-444444444444"
-READABLE = set(FIELDS) - {"parent_uuid", "parent_bridge", "sm_clock_locked_mhz", "memory_clock_locked_mhz"}
+# No slice, no such card in this machine's slots, and what NVML never tells.
+PLACE = {"parent_uuid", "parent_bridge", "pcie_traffic_is_detoured"}
+READABLE = set(FIELDS) - PLACE - {"sm_clock_locked_mhz", "memory_clock_locked_mhz"}
 
 
 def read(name, uuid=UUID):
