@@ -9,44 +9,54 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from perfguard.machine.conditions import Around, conditions_json
 from perfguard.machine.host_state import host_state
 from perfguard.machine.locking import Clocks, hold_clocks, say_what_was_left, wish_of
+from perfguard.machine.reading import readings_to_json
 from perfguard.machine.telemetry import Telemetry, open_telemetry
+from perfguard.machine.visible import Visible, visible_gpus
 from perfguard.policy import stored_policy
 from perfguard.records import Campaign, Trial
 
 
 @dataclass(kw_only=True)
 class InHand:
-    """`uuids_of`: environment of a trial -> the cards it may use."""
+    """`visible`: environment of a trial -> the cards it may use."""
 
     telemetry: Telemetry = field(default_factory=Telemetry)
     clocks: Clocks = field(default_factory=Clocks)
-    uuids_of: Callable[[Mapping[str, str]], Sequence[str]] = lambda env: ()
+    visible: Callable[[Mapping[str, str]], Visible] = lambda env: Visible(uuids=())
+    all_cards: Sequence[str] = ()
 
     def watched(self, env: Mapping[str, str], launch: Callable[[], Sequence[Trial]]) -> tuple[Trial, ...]:
         """The trials of one launch, each with the conditions of that launch in its record."""
-        host_before = host_state()
-        self.telemetry.begin(self.uuids_of(env))
+        cards, host_before = self.visible(env), readings_to_json(host_state())
+        # Where it cannot be told which cards the trial uses, all are watched: one too many does no harm.
+        self.telemetry.begin(self.all_cards if cards.uuids is None else cards.uuids)
         started_s = time.monotonic()
         try:
             trials = launch()
         finally:
             recording = self.telemetry.end()
         seen = trials[0].record
-        conditions = conditions_json(
-            Around(
-                recording=recording,
-                zero_s=started_s + (seen.get("ready_s") or 0.0),
-                is_ready=not seen.get("before_ready"),
-                host_before=host_before,
-                host_after=host_state(),
-                clocks=self.clocks.as_json(),
-            )
+        around = Around(
+            recording=recording,
+            note=cards.why,
+            zero_s=started_s + (seen.get("ready_s") or 0.0),
+            is_ready=not seen.get("before_ready"),
+            host_before=host_before,
+            host_after=readings_to_json(host_state()),
+            clocks=self.clocks.as_json(),
         )
+        conditions = conditions_json(around)
         return tuple(replace(trial, record={**trial.record, "conditions": conditions}) for trial in trials)
+
+    def look(self, env: Mapping[str, str], names: Sequence[str]) -> Mapping[str, Any]:
+        """{uuid: {field: value}} of a trial's cards, now; empty where nothing can be read. Between launches only."""
+        cards = self.visible(env)
+        return self.telemetry.look(self.all_cards if cards.uuids is None else cards.uuids, names)
 
 
 @contextmanager
@@ -58,18 +68,40 @@ def in_hand(
     `sm_mhz`: the clock a calibration found; what the campaign asks for goes before it.
     """
     policy = stored_policy(campaign.policy)
-    gpus = campaign.machine.get("gpu", {}).get("gpus", [])
+    cards = cards_of(campaign.machine)
+    visible = partial(visible_to, cards)
     say_what_was_left(descriptor, command, say)
-    uuids_of = partial(visible_uuids, gpus)
-    wanted = sorted({uuid for arm in campaign.arms for uuid in uuids_of({**os.environ, **arm.env})})
     with (
-        open_telemetry(has_gpu=bool(gpus), say=say) as telemetry,
+        open_telemetry(has_gpu=bool(cards), say=say) as telemetry,
         hold_clocks(
-            wish_of(policy.clocks), wanted, policy.sm_clock_mhz or sm_mhz, machine=descriptor, command=command, say=say
+            wish_of(policy.clocks),
+            wanted_cards([visible({**os.environ, **arm.env}) for arm in campaign.arms]),
+            policy.sm_clock_mhz or sm_mhz,
+            machine=descriptor,
+            command=command,
+            say=say,
         ) as clocks,
     ):
-        yield InHand(telemetry=telemetry, clocks=clocks, uuids_of=uuids_of)
+        yield InHand(telemetry=telemetry, clocks=clocks, visible=visible, all_cards=cards)
 
 
-def visible_uuids(gpus, env):
-    return [g["uuid"] for g in gpus if g.get("uuid")]
+def cards_of(machine: Mapping[str, Any]) -> tuple[str, ...]:
+    """UUIDs of the cards in a machine's fingerprint; one that could not be read has none."""
+    gpus = machine.get("gpu", {}).get("gpus", [])
+    return tuple(gpu["uuid"] for gpu in gpus if gpu.get("uuid"))
+
+
+def visible_to(cards: Sequence[str], env: Mapping[str, str]) -> Visible:
+    """The cards a process with this environment may use. A slice is taken by the name it is given."""
+    setting = env.get("CUDA_VISIBLE_DEVICES")
+    named = (setting or "").partition(",")[0].strip()
+    slices = {named: ""} if named.startswith("MIG-") else {}
+    return visible_gpus(setting, cards, slices=slices, device_order=env.get("CUDA_DEVICE_ORDER", ""))
+
+
+def wanted_cards(arms: Sequence[Visible]) -> Visible:
+    """The cards whose clocks matter: those of any arm. Cards that nobody asked for are never changed on a guess."""
+    unknown = [arm.why for arm in arms if arm.uuids is None]
+    if unknown:
+        return Visible(uuids=None, why=unknown[0])
+    return Visible(uuids=tuple(sorted({uuid for arm in arms for uuid in arm.uuids or ()})))

@@ -19,9 +19,11 @@ class Around:
     """Everything about one launch. `zero_s`: the monotonic moment its measured part began (its start, if it never did).
 
     `host_before`, `host_after`: field -> JSON. `clocks`: wish and result. `is_ready`: there was a measured part.
+    `note`: what is to be said of the choice of cards.
     """
 
     recording: Recording
+    note: str
     zero_s: float
     is_ready: bool
     host_before: Mapping[str, Any]
@@ -35,10 +37,11 @@ def conditions_json(around: Around) -> dict[str, Any]:
     A card that was seen only before has only that.
     """
     seen = around.recording
+    zero = "ready" if around.is_ready else "start"
     return {
         "gpus": {uuid: _card(seen, uuid, around.zero_s) for uuid in seen.before},
         "host": {"before": dict(around.host_before), "after": dict(around.host_after)},
-        "telemetry": {"status": seen.status, "why": seen.why, "zero": "ready" if around.is_ready else "start"},
+        "telemetry": {"status": seen.status, "why": seen.why or around.note, "zero": zero},
         "clocks": dict(around.clocks),
     }
 

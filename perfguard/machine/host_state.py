@@ -101,6 +101,16 @@ def _pressure(kind: str) -> Callable[[], Plain]:
     return lambda: pressure_percent((PROC / "pressure" / kind).read_text())
 
 
+def _waited(kind: str) -> Callable[[], Plain]:
+    """Seconds in which some task waited, so far: the line "some" counts microseconds."""
+
+    def read() -> Plain:
+        some = next(line for line in (PROC / "pressure" / kind).read_text().splitlines() if line.startswith("some "))
+        return int(some.partition("total=")[2]) / 1e6
+
+    return read
+
+
 def _temperature() -> Plain:
     found = psutil.sensors_temperatures()
     celsius = [sensor.current for name in SENSORS for sensor in found.get(name, [])]
@@ -152,6 +162,9 @@ HOST_FIELDS: dict[str, HostField] = {
     "pressure_cpu_percent": _field("%", "time in which a task waited for a processor", _pressure("cpu")),
     "pressure_memory_percent": _field("%", "time in which a task waited for memory", _pressure("memory")),
     "pressure_io_percent": _field("%", "time in which a task waited for a disk", _pressure("io")),
+    "waited_cpu_s": _field("s", "in which a task waited for a processor, so far", _waited("cpu")),
+    "waited_memory_s": _field("s", "in which a task waited for memory, so far", _waited("memory")),
+    "waited_io_s": _field("s", "in which a task waited for a disk, so far", _waited("io")),
     "steal_s": _field("s", "taken by other machines of this host, so far", lambda: psutil.cpu_times().steal),
     "swap_used_bytes": _field("bytes", "swapped out now", lambda: psutil.swap_memory().used),
     "swap_in_bytes": _field("bytes", "swapped in, so far", lambda: psutil.swap_memory().sin),

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from perfguard.errors import NotComparableError
 from perfguard.machine.child import Child, ChildGone, start_child
 from perfguard.machine.clock_state import load_states, state_folder, states_of_others
+from perfguard.machine.visible import Visible
 
 GUARDIAN = "perfguard.machine.guardian"
 # Opening the driver of a machine with eight sleeping cards takes seconds.
@@ -42,8 +43,12 @@ class Clocks:
         return bool(self.told["got"] == "locked")
 
     def as_json(self) -> dict[str, Any]:
-        """As a trial's record holds it: {"wish", "got", "why", "gpus": {uuid: {sm_mhz, memory_mhz, by}}, "notes"}."""
-        return {"wish": self.wish, **self.told}
+        """As a trial's record holds it: {"wish", "got", "why", "gpus": {uuid: {target_mhz, …}}, "notes"}.
+
+        `target_mhz` is the SM clock that was asked for; the gates hold it against what was seen under load.
+        """
+        gpus = {uuid: {**setting, "target_mhz": setting["sm_mhz"]} for uuid, setting in self.told["gpus"].items()}
+        return {"wish": self.wish, **self.told, "gpus": gpus}
 
     def lock(self, sm_mhz: int) -> None:
         """Another SM clock, for a search; 0: the cautious rule. Does nothing where nothing can be locked."""
@@ -53,18 +58,18 @@ class Clocks:
 
 @contextmanager
 def hold_clocks(
-    wish: Wish, uuids: Sequence[str], sm_mhz: int, *, machine: int, command: str, say: Callable[[str], None]
+    wish: Wish, cards: Visible, sm_mhz: int, *, machine: int, command: str, say: Callable[[str], None]
 ) -> Iterator[Clocks]:
-    """The clocks as wished for the `with` block. `machine`: the descriptor of the machine's lock, held.
+    """The clocks of `cards` as wished for the `with` block. `machine`: the descriptor of the machine's lock, held.
 
     sm_mhz 0: the cautious rule. Raises NotComparableError where a lock is required and not to be had.
     """
     if wish == "observe":
         yield Clocks()
         return
-    clocks = Clocks(wish=wish, uuids=uuids)
+    clocks = Clocks(wish=wish, uuids=cards.uuids or ())
     try:
-        _start(clocks, machine, command)
+        _start(clocks, machine, command, cards.why)
         clocks.lock(sm_mhz)
         _tell(clocks, say)
         yield clocks
@@ -72,10 +77,10 @@ def hold_clocks(
         _finish(clocks, machine, command, say)
 
 
-def _start(clocks: Clocks, machine: int, command: str) -> None:
-    """A guardian, or the reason why there is none in `clocks.told`."""
+def _start(clocks: Clocks, machine: int, command: str, why: str = "") -> None:
+    """A guardian, or the reason why there is none in `clocks.told`. `why`: no card is known, and that is why."""
     if not clocks.uuids:
-        clocks.told = _not_locked("not_supported", "no GPU is visible to the trials")
+        clocks.told = _not_locked("not_supported", why or "no GPU is visible to the trials")
         return
     try:
         clocks.child = start_guardian(machine, command)

@@ -3,6 +3,7 @@ the limit of a reading in seconds, speaks JSON lines.
 
     in   {"do": "begin", "uuids": [...]}   out {uuid: {field: value}}: everything worth reading, before the launch
     in   {"do": "end"}                     out {"after": the same, "during": {uuid: {...}}, "hung": "" or why}
+    in   {"do": "look", "uuids", "names"}  out {uuid: {field: value}}: some fields, between launches
     at its start it says {"interval_s": s}, or {"none": why} where there is no NVML
 
 Must not print anything else, judge anything, or keep reading when nobody measures.
@@ -109,7 +110,9 @@ def serve(nvml: Nvml, interval_s: float) -> None:
     watch: Watch | None = None
     while (asked := listen(_wait_s(watch))) is not None:
         for words in asked:
-            if words["do"] == "begin":
+            if words["do"] == "look":
+                answer({uuid: readings_to_json(nvml.read(uuid, words["names"])) for uuid in words["uuids"]})
+            elif words["do"] == "begin":
                 watch = _begin(nvml, words["uuids"], interval_s)
             elif watch is not None:
                 watch.sample(nvml)

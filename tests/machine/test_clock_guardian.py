@@ -13,6 +13,7 @@ from perfguard.errors import NotComparableError
 from perfguard.machine.clock_state import load_states, state_folder
 from perfguard.machine.hold import hold_machine
 from perfguard.machine.locking import hold_clocks, lock_and_keep, restore_left, say_what_was_left
+from perfguard.machine.visible import Visible
 
 BOTH = (uuid(0), uuid(1))
 LOCKED = Card(sm=(1485, 1485), memory=(3201, 3201))  # three quarters of 1980 MHz, a supported step
@@ -38,7 +39,8 @@ def locking(machine):
         said: list[str] = []  # noqa: RUF012 - one object a test
 
         def __call__(self, wish="lock", uuids=BOTH, sm_mhz=0):
-            return hold_clocks(wish, uuids, sm_mhz, machine=self.descriptor, command="test", say=self.said.append)
+            cards, say = Visible(uuids=uuids), self.said.append
+            return hold_clocks(wish, cards, sm_mhz, machine=self.descriptor, command="test", say=say)
 
     locking = Locking()
     locking.said = []
@@ -50,7 +52,12 @@ def test_all_cards_are_locked_to_the_cautious_clock_and_free_again_after_the_blo
     with locking() as clocks:
         assert cards(machine) == [LOCKED, LOCKED]
         assert clocks.as_json()["got"] == "locked"
-        assert clocks.as_json()["gpus"][uuid(1)] == {"sm_mhz": 1485, "memory_mhz": 3201, "by": "lock"}
+        assert clocks.as_json()["gpus"][uuid(1)] == {
+            "sm_mhz": 1485,
+            "memory_mhz": 3201,
+            "by": "lock",
+            "target_mhz": 1485,
+        }
     assert cards(machine) == [FREE, FREE]
     assert load_states(state_folder()) == {}
     assert locking.said == ["clocks locked: 2 GPUs at SM 1485 MHz, memory 3201 MHz"]
