@@ -80,9 +80,10 @@ class Script:
 
 
 def play_here(script: Script, monkeypatch: Any) -> Script:
-    """Let the bindings in this process see the script's machine, until the test ends."""
+    """Let the bindings in this process and in its children see the script's machine, until the test ends."""
     import pynvml
 
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(script.library.parent))
     monkeypatch.setenv("PERFGUARD_STANDIN", str(script.path))
     monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(script.library)))
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
