@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perfguard.machine.fields import CHEAP, DEAR
-from perfguard.machine.nvml import LIMIT_S, Nvml, open_nvml
+from perfguard.machine.nvml import LIMIT_S, OPEN_LIMIT_S, Nvml, open_nvml
 from perfguard.machine.reading import Reading, from_json, readings_from_json, readings_to_json, to_json
 
 LIBRARY = "libnvidia-ml.so.1"
 NOT_FOUND = "NVML: NVML Shared Library Not Found"
-# The reader gives up after one limit to open and one to read; what is left is start and honest work.
+# The process gives up by itself after a limit to open and one to read; what is left is its start and honest work.
 START_S = 30.0
 CHEAP_REPEATS, DEAR_REPEATS = 50, 5
 
@@ -40,21 +40,24 @@ class Snapshot:
     costs_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def snapshot(names: Sequence[str], *, with_costs: bool = False, limit_s: float = LIMIT_S) -> Snapshot:
-    """The named fields of every card. `limit_s` is for the driver; a machine without NVML costs no process."""
+def snapshot(
+    names: Sequence[str], *, with_costs: bool = False, limit_s: float = LIMIT_S, open_limit_s: float = OPEN_LIMIT_S
+) -> Snapshot:
+    """The named fields of every card. The limits are the driver's; a machine without NVML costs no process."""
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
         return Snapshot(reason=NOT_FOUND)
-    wanted = json.dumps({"names": list(names), "with_costs": with_costs, "limit_s": limit_s})
+    limits = {"limit_s": limit_s, "open_limit_s": open_limit_s}
+    wanted = json.dumps({"names": list(names), "with_costs": with_costs, **limits})
     command = [sys.executable, "-P", "-m", "perfguard.machine.snapshot", wanted]
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        output, _ = child.communicate(timeout=2 * limit_s + START_S)
+        output, _ = child.communicate(timeout=sum(limits.values()) + START_S)
     except subprocess.TimeoutExpired:
-        return _abandoned(child, limit_s)
+        return _abandoned(child)
     if child.returncode < 0:
         return Snapshot(reason=f"NVML: its library crashed ({signal.Signals(-child.returncode).name})")
     try:
@@ -106,17 +109,19 @@ def from_plain(plain: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _abandoned(child: "subprocess.Popen[bytes]", limit_s: float) -> Snapshot:
+def _abandoned(child: "subprocess.Popen[bytes]") -> Snapshot:
     """A process stuck in the driver may outlive even SIGKILL: nobody waits for it, and no second one is started."""
     child.kill()
+    if child.stdout is not None:
+        child.stdout.close()
     threading.Thread(target=child.wait, daemon=True).start()
-    return Snapshot(reason=f"NVML did not answer within {limit_s:g} s")
+    return Snapshot(reason="NVML did not answer, and the process that asked it does not end")
 
 
 def main(arguments: Sequence[str]) -> None:
     """What the process does."""
     wanted = json.loads(arguments[0])
-    with open_nvml(limit_s=wanted["limit_s"]) as nvml:
+    with open_nvml(limit_s=wanted["limit_s"], open_limit_s=wanted["open_limit_s"]) as nvml:
         taken = take(nvml, wanted["names"], with_costs=wanted["with_costs"])
     print(json.dumps(to_plain(taken)))
 
