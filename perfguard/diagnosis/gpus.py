@@ -172,6 +172,12 @@ def users(card: Card, state: MachineState) -> Finding:
         )
     if listed is None:
         return _unknown("gpu_users", card, "processes")
+    drawing = known(card.read, "graphics_processes")
+    if drawing:
+        text = f"{len(drawing)} process(es) draw on it, utilisation {load}"
+        return _finding(
+            "gpu_users", card, "warn", text, "a desktop or a video costs time in bursts: use a card without"
+        )
     if not is_complete:
         text = f"processes of others cannot be seen here; utilisation {load}"
         return _finding("gpu_users", card, "unknown", text, "start the container with --pid=host to see them")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from perfguard.diagnosis.records import Finding, MachineState, Severity, known, why_unknown
 from perfguard.machine.reading import Reading
+from perfguard.machine.visible import visible_gpus
 
 # `git rev-parse --path-format`, which finds the repository, came with it.
 OLDEST_GIT = (2, 31)
@@ -48,6 +49,7 @@ def findings(state: MachineState) -> Iterator[Finding]:
     yield leftovers(state.setup.environment, state.setup.nccl_files)
     if state.gpus or state.unreadable:
         yield lock_permission(state)
+        yield seen_by_cuda(state)
         yield from _pairs(state)
 
 
@@ -73,6 +75,21 @@ def lock_permission(state: MachineState) -> Finding:
         return _say("clock_permission", "GPUs", "ok", text)
     text = "not root: clocks cannot be locked, only watched"
     return _say("clock_permission", "GPUs", "warn", text, "run as root to lock them; verdicts hold without it")
+
+
+def seen_by_cuda(state: MachineState) -> Finding:
+    """What a process of ours would compute on, as far as the variables tell."""
+    setting = state.setup.environment.get("CUDA_VISIBLE_DEVICES")
+    whole = [uuid for uuid in state.gpus if uuid not in state.parents]
+    order = state.setup.environment.get("CUDA_DEVICE_ORDER", "")
+    seen = visible_gpus(setting, whole, slices=state.parents, device_order=order)
+    shown = "CUDA_VISIBLE_DEVICES is not set" if setting is None else f"CUDA_VISIBLE_DEVICES={setting}"
+    if seen.uuids is None:
+        return _say("cuda_visible", "GPUs", "unknown", f"{shown}: {seen.why}", "CUDA_VISIBLE_DEVICES=GPU-…")
+    if not seen.uuids:
+        return _say("cuda_visible", "GPUs", "warn", f"{shown}: CUDA sees no card", "unset it, or name cards by UUID")
+    named = ", ".join(str(whole.index(uuid)) if uuid in whole else uuid[:12] for uuid in seen.uuids)
+    return _say("cuda_visible", "GPUs", "ok", f"{shown}: CUDA sees GPU {named}")
 
 
 def git_version(text: str) -> tuple[int, int] | None:
