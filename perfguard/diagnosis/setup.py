@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from perfguard.diagnosis.records import Finding, MachineState, Severity, known, why_unknown
 from perfguard.machine.reading import Reading
 from perfguard.machine.visible import visible_gpus
+from perfguard.policy import Fitness
 
-# `git rev-parse --path-format`, which finds the repository, came with it.
-OLDEST_GIT = (2, 31)
-LOW_BYTES, TOO_LOW_BYTES = 2 * 2**30, 200 * 2**20
+LIMITS = Fitness()
 
 # Settings that change speed and are easily left behind; what they do, in a few words.
 LEFTOVERS = {
@@ -102,8 +101,8 @@ def _git(git: Reading) -> Finding:
     if not git.is_known:
         return _say("git", "git", "fail", git.why, "install git")
     version = git_version(str(git.value))
-    if version is None or version < OLDEST_GIT:
-        oldest = ".".join(map(str, OLDEST_GIT))
+    if version is None or version < LIMITS.oldest_git:
+        oldest = ".".join(map(str, LIMITS.oldest_git))
         return _say("git", "git", "fail", f"{git.value}: older than {oldest}", "install a newer git")
     return _say("git", "git", "ok", str(git.value))
 
@@ -112,7 +111,9 @@ def _disk(free: Reading) -> Finding:
     if not free.is_known:
         return _say("disk", "cache folder", "fail", free.why, "PERFGUARD_CACHE=DIR with a folder that can be written")
     amount = float(free.value) if isinstance(free.value, int | float) else 0.0
-    severity: Severity = "fail" if amount < TOO_LOW_BYTES else "warn" if amount < LOW_BYTES else "ok"
+    severity: Severity = (
+        "fail" if amount < LIMITS.too_low_disk_bytes else "warn" if amount < LIMITS.low_disk_bytes else "ok"
+    )
     advice = "" if severity == "ok" else "PERFGUARD_CACHE=DIR on a larger disk"
     return _say("disk", "cache folder", severity, f"{amount / 2**30:.1f} GiB free for checkouts and builds", advice)
 
