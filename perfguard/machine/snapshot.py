@@ -5,6 +5,7 @@ Run as a module it reads and prints JSON; `snapshot` starts that and never raise
 
 import ctypes
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perfguard.machine.fields import CHEAP, DEAR
-from perfguard.machine.nvml import LIMIT_S, Nvml, open_nvml
+from perfguard.machine.nvml import LIMIT_S, OPEN_LIMIT_S, Nvml, open_nvml
 from perfguard.machine.reading import Reading, from_json, readings_from_json, readings_to_json, to_json
+from perfguard.machine.simulated import is_simulated
 
 LIBRARY = "libnvidia-ml.so.1"
 NOT_FOUND = "NVML: NVML Shared Library Not Found"
-# The reader gives up after one limit to open and one to read; what is left is start and honest work.
+# The process gives up by itself after a limit to open and one to read; what is left is its start and honest work.
 START_S = 30.0
 CHEAP_REPEATS, DEAR_REPEATS = 50, 5
 
@@ -40,21 +42,32 @@ class Snapshot:
     costs_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def snapshot(names: Sequence[str], *, with_costs: bool = False, limit_s: float = LIMIT_S) -> Snapshot:
-    """The named fields of every card. `limit_s` is for the driver; a machine without NVML costs no process."""
-    try:
-        ctypes.CDLL(LIBRARY)
-    except OSError:
-        return Snapshot(reason=NOT_FOUND)
-    wanted = json.dumps({"names": list(names), "with_costs": with_costs, "limit_s": limit_s})
-    command = [sys.executable, "-P", "-m", "perfguard.machine.snapshot", wanted]
+def snapshot(
+    names: Sequence[str], *, with_costs: bool = False, limit_s: float = LIMIT_S, open_limit_s: float = OPEN_LIMIT_S
+) -> Snapshot:
+    """The named fields of every card. The limits are the driver's; a machine without NVML costs no process."""
+    if not is_simulated(os.environ):
+        try:
+            ctypes.CDLL(LIBRARY)
+        except OSError:
+            return Snapshot(reason=NOT_FOUND)
+    limits = {"limit_s": limit_s, "open_limit_s": open_limit_s}
+    wanted = json.dumps({"names": list(names), "with_costs": with_costs, **limits})
+    return _asked([sys.executable, "-P", "-m", "perfguard.machine.snapshot", wanted], sum(limits.values()) + START_S)
+
+
+def _asked(command: Sequence[str], limit_s: float) -> Snapshot:
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        output, _ = child.communicate(timeout=2 * limit_s + START_S)
+        output, _ = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return _abandoned(child, limit_s)
+        _abandon(child)
+        return Snapshot(reason="NVML did not answer, and the process that asked it does not end")
+    except BaseException:
+        _abandon(child)
+        raise
     if child.returncode < 0:
         return Snapshot(reason=f"NVML: its library crashed ({signal.Signals(-child.returncode).name})")
     try:
@@ -106,17 +119,18 @@ def from_plain(plain: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _abandoned(child: "subprocess.Popen[bytes]", limit_s: float) -> Snapshot:
+def _abandon(child: "subprocess.Popen[bytes]") -> None:
     """A process stuck in the driver may outlive even SIGKILL: nobody waits for it, and no second one is started."""
     child.kill()
+    if child.stdout is not None:
+        child.stdout.close()
     threading.Thread(target=child.wait, daemon=True).start()
-    return Snapshot(reason=f"NVML did not answer within {limit_s:g} s")
 
 
 def main(arguments: Sequence[str]) -> None:
     """What the process does."""
     wanted = json.loads(arguments[0])
-    with open_nvml(limit_s=wanted["limit_s"]) as nvml:
+    with open_nvml(limit_s=wanted["limit_s"], open_limit_s=wanted["open_limit_s"]) as nvml:
         taken = take(nvml, wanted["names"], with_costs=wanted["with_costs"])
     print(json.dumps(to_plain(taken)))
 

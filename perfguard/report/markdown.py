@@ -19,7 +19,7 @@ def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) 
         "verdict": f"**{_foreign(outcomes.headline(comparison))}**",
         "conclusions": _conclusions(comparison),
         "counts": _foreign(outcomes.counts(comparison)),
-        "metrics": _metrics(comparison),
+        "metrics": metrics_table(comparison),
         "reasons": _reasons(comparison),
         "sides": _sides(comparison),
         "trials by block": _plots(comparison, trials),
@@ -44,7 +44,8 @@ def _fitting(sections: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def _metrics(comparison: Mapping[str, Any]) -> str:
+def metrics_table(comparison: Mapping[str, Any]) -> str:
+    """All metrics with intervals and outcomes, as a Markdown table."""
     rows = [outcomes.metric_cells(metric, comparison.get("margin")) for metric in comparison["metrics"]]
     lines = [outcomes.COLUMNS, (":--", *["--:"] * 6, ":--"), *(tuple(map(_foreign, row)) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

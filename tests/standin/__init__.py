@@ -135,7 +135,10 @@ _SENSORS = {
     "energy_j": "ramp 0:1000 1000:401000",
     "event_reasons": "load 1 0",
     "field.74": 0,  # time under software power cap, ns
+    "field.75": 0,  # thermal, sync boost, board limit, reliability
     "field.76": 0,
+    "field.77": 0,
+    "field.79": 0,
     "field.251": 0,  # software thermal, hardware thermal, power brake: the numbers of driver 580
     "field.252": 0,
     "field.253": 0,

@@ -42,8 +42,8 @@ def fake_nvml(**changed):
     return SimpleNamespace(**{name: call for name, call in given.items() if call != "lack"})
 
 
-def inventory_of(load, limit_s=10.0):
-    with open_nvml(load, limit_s=limit_s) as nvml:
+def inventory_of(load, open_limit_s=10.0):
+    with open_nvml(load, open_limit_s=open_limit_s) as nvml:
         return gpu_inventory(take(nvml, LASTING))
 
 
@@ -88,7 +88,7 @@ def test_nvml_is_shut_down_also_after_an_error():
 
 def test_a_driver_that_hangs_costs_the_limit_and_no_more():
     release = threading.Event()
-    inventory = inventory_of(lambda: fake_nvml(nvmlInit=release.wait), limit_s=0.05)
+    inventory = inventory_of(lambda: fake_nvml(nvmlInit=release.wait), open_limit_s=0.05)
     release.set()
     assert inventory.reason == "NVML did not answer within 0.05 s"
 
