@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfguard.machine.child import answer, die_with_parent, ignore_signals_of_the_terminal, listen
+from perfguard.machine.child import answer, ignore_signals_of_the_terminal, listen
 from perfguard.machine.fields import FIELDS
 from perfguard.machine.nvml import Nvml, open_nvml
 from perfguard.machine.reading import readings_to_json, to_json
@@ -90,7 +90,6 @@ class Watch:
 
 def main() -> None:
     ignore_signals_of_the_terminal()
-    die_with_parent()
     interval_s, read_limit_s = map(float, sys.argv[1:3])
     with open_nvml(limit_s=read_limit_s) as nvml:
         if nvml.reason:
