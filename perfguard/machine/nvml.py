@@ -4,7 +4,6 @@ Nothing runs at import. Every call is made by one thread with a limit: a driver 
 from then on every answer is "error"; no second thread is started, since each would hang as well.
 """
 
-import importlib.metadata
 import os
 import statistics
 import time
@@ -189,6 +188,8 @@ def bindings_name() -> str:
     """Which distribution the bindings come from, such as "nvidia-ml-py 13.580.65"; "" if none is installed."""
     if is_simulated(os.environ):
         return "a simulation"
+    import importlib.metadata  # dear to start with, and few ask
+
     for name in ("nvidia-ml-py", "pynvml"):
         try:
             return f"{name} {importlib.metadata.version(name)}"
