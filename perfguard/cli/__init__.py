@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 # Each of these registers its commands on `app`; none of them imports anything heavy at its top.
+from perfguard.cli import builds as builds
 from perfguard.cli import calibrate as calibrate
 from perfguard.cli import demo as demo
 from perfguard.cli import doctor as doctor

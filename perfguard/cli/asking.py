@@ -113,6 +113,7 @@ def policy_of(
     budget: str = "",
     slow_rate: str = "",
     no_confirm: bool = False,
+    no_build_cache: bool = False,
 ) -> Policy:
     """The policy of perfguard.toml with what the command line changes."""
     changes: dict[str, float | int | bool] = {}
@@ -128,6 +129,8 @@ def policy_of(
         changes["slow_rate"] = parse_ratio(slow_rate, "--slow-rate")
     if no_confirm:
         changes["is_confirmed"] = False
+    if no_build_cache:
+        changes["build_cache_gb"] = 0.0
     return with_policy(config.policy, changes, COMMAND_LINE)
 
 

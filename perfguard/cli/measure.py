@@ -50,6 +50,7 @@ def compare(
     budget: o.Budget = "",
     slow_rate: Annotated[str, typer.Option(help="EQUIVALENT must exclude slow launches at this rate: 10%.")] = "",
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Stop at SUSPECT, without fresh builds.")] = False,
+    no_build_cache: o.NoBuildCache = False,
     scope: Annotated[
         str, typer.Option(help="full, or in-process: both sides in one launch a block, confirmed by fresh launches.")
     ] = "",
@@ -217,6 +218,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
             budget=asked.get("budget", ""),
             slow_rate=asked.get("slow_rate", ""),
             no_confirm=asked.get("no_confirm", False),
+            no_build_cache=asked.get("no_build_cache", False),
         ),
         kind=kind,  # type: ignore[arg-type]  # one of this module's own three words
         seed=asked.get("seed"),
