@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "perfguard.hooks": set(),
     "perfguard.history_file": NOUNS | {"perfguard.history"},
     "perfguard.history": NOUNS | {"perfguard.stats"},
+    "perfguard.diagnosis": NOUNS | {"perfguard.machine"},
     "perfguard.judging": NOUNS
     | {
         "perfguard.stats",

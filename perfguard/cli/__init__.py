@@ -11,6 +11,7 @@ import typer
 from perfguard.cli import builds as builds
 from perfguard.cli import calibrate as calibrate
 from perfguard.cli import demo as demo
+from perfguard.cli import doctor as doctor
 from perfguard.cli import extending as extending
 from perfguard.cli import history as history
 from perfguard.cli import measure as measure
