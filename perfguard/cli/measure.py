@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from perfguard.hooks import Hook
     from perfguard.store import Store
 
-POLICY_OPTIONS = ("margin", "alpha", "max_blocks", "budget", "slow_rate", "no_confirm", "clocks", "sm_clock")
+POLICY_OPTIONS = (
+    "margin", "alpha", "max_blocks", "budget", "slow_rate", "no_confirm", "no_build_cache", "clocks", "sm_clock",
+)  # fmt: skip
 
 
 @app.command()
@@ -52,6 +54,7 @@ def compare(
     budget: o.Budget = "",
     slow_rate: Annotated[str, typer.Option(help="EQUIVALENT must exclude slow launches at this rate: 10%.")] = "",
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Stop at SUSPECT, without fresh builds.")] = False,
+    no_build_cache: o.NoBuildCache = False,
     scope: Annotated[
         str, typer.Option(help="full, or in-process: both sides in one launch a block, confirmed by fresh launches.")
     ] = "",
