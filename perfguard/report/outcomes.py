@@ -121,7 +121,7 @@ def _finding(length: Mapping[str, Any], alpha: float) -> str:
         case "changed":
             return "the same in every launch of a side: a change of function"
         case "shorter":
-            return f"shorter beyond luck over {length['num_prompts']} prompts (p {units.probability(length['p'])})"
+            return f"shorter over {length['num_prompts']} prompts (p {units.probability(length['p'])})"
         case "not_shown":
             needed = math.ceil(-math.log2(alpha))
             few = f"; fewer than {needed} cannot show it" if length["num_prompts"] < needed else ""

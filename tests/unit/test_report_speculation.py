@@ -30,7 +30,7 @@ def test_accept_length_comes_first_and_both_parts_of_the_slowdown_stand_beside_e
     ("given", "said"),
     [
         (entry("equal", head=2.0), "head 2.000 token; the same in every launch"),
-        (entry("shorter", 1 / 4096, 12), "; shorter beyond luck over 12 prompts (p 0.00024)"),
+        (entry("shorter", 1 / 4096, 12), "; shorter over 12 prompts (p 0.00024)"),
         (entry("not_shown", 0.25, 12), "; not shown to be shorter over 12 prompts (p 0.25)"),
         # 2^-9 is above 0.001, 2^-10 below.
         (entry("not_shown", 0.25, 9), "over 9 prompts (p 0.25; fewer than 10 cannot show it)"),
