@@ -5,6 +5,7 @@ import io
 import pytest
 from report_cases import comparison, trials
 
+from perfguard.report.html import comparison_html
 from perfguard.report.markdown import comparison_markdown
 from perfguard.report.outcomes import speculation
 from perfguard.report.terminal import open_console, render_comparison
@@ -46,11 +47,12 @@ def test_comparisons_stored_before_modes_were_taken_apart_have_no_such_lines():
     assert speculation(comparison()) == []
 
 
-def test_both_reports_show_the_lines_after_the_table():
+def test_every_report_for_people_shows_the_lines_after_the_table():
     whole = comparison(speculation=[entry("changed")])
     out = io.StringIO()
     render_comparison(whole, trials(), open_console(out))
-    for shown in (out.getvalue(), comparison_markdown(whole, trials())):
+    pages = (comparison_markdown(whole, trials()), comparison_html(whole, trials()))
+    for shown in (out.getvalue(), *pages):
         text = shown.replace("\\", "")
         assert text.index("eagle3 accept length: base 2.000") > text.index("tpot")
         assert "accept length +25.0 %, cycle time +2.0 %" in text
