@@ -134,7 +134,7 @@ def add(tally: Tally, more: Tally) -> Tally:
 
 
 def chunk(cell: Cell | PeerCell, start: int, num: int) -> Tally:
-    """`num` further comparisons of a cell that holds `start`. A peer meets the seeds that our cell of one metric met."""
+    """`num` further comparisons of a cell that holds `start`. A peer meets the seeds of our cell of one metric."""
     if isinstance(cell, PeerCell):
         seed = _seed(Cell(scenario=cell.scenario, effect=cell.effect, sd=cell.sd), start)
         noise = SCENARIOS[cell.scenario]

@@ -35,6 +35,7 @@ PEER_CASES = list(
     dict.fromkeys(
         [(s, 0.0, USUAL_SD) for s in SCENARIOS]
         + [(s, e, USUAL_SD) for s in POWER_SCENARIOS for e in EFFECTS]
+        + [("session offset", 0.05, USUAL_SD)]
         + [(REAL, e, REAL_SD) for e in (0.0, 0.03)]
     )
 )

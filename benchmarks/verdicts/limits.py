@@ -37,5 +37,9 @@ def trials(tally: Tally) -> str:
 
 
 def _percent(value: float) -> str:
-    """Two digits that count; all three where a rate is near 100 %."""
-    return f"{value:.1f}" if value >= 10 else f"{float(np.format_float_positional(value, 2, fractional=False)):g}"
+    """Two digits that count, three from 10 % on."""
+    return (
+        f"{value:.1f}".removesuffix(".0")
+        if value >= 10
+        else f"{float(np.format_float_positional(value, 2, fractional=False)):g}"
+    )

@@ -2,8 +2,8 @@
 
     PEER_PYTHON peer_answers.py [--checkout NAME=FOLDER ...] < cases.json
 
-In: {peer: {"base": [[...], ...], "head": ...}}. Out: {peer: {"version": ..., "answers": "0110..."}}, or {"missing": why}.
-Imports nothing of this repository; `validate_peers.py` starts it.
+In: {peer: {"base": [[...], ...], "head": ...}}. Out: {peer: {"version": ..., "answers": "0110..."}}, or {"missing":
+why}. Imports nothing of this repository; `validate_peers.py` starts it.
 """
 
 import argparse
@@ -36,7 +36,9 @@ def pyperf_answers(base: Cases, head: Cases) -> Answers:
             [pyperf.Run(part, metadata={"name": "case"}, collect_metadata=False) for part in processes]
         )
 
-    pairs = ((CompareData("base", benchmark(a)), CompareData("head", benchmark(b))) for a, b in zip(base, head))
+    pairs = (
+        (CompareData("base", benchmark(a)), CompareData("head", benchmark(b))) for a, b in zip(base, head, strict=True)
+    )
     return [bool(CompareResult(a, b).significant) for a, b in pairs]
 
 
@@ -45,7 +47,7 @@ def asv_answers(base: Cases, head: Cases) -> Answers:
     from asv_runner.statistics import compute_stats
 
     found = []
-    for a, b in zip(base, head):
+    for a, b in zip(base, head, strict=True):
         (time_a, stats_a), (time_b, stats_b) = compute_stats(a, 1), compute_stats(b, 1)
         one, two = (stats_a, list(a)), (stats_b, list(b))
         is_worse = _is_result_better(time_a, time_b, one, two, 1.1)
@@ -56,7 +58,7 @@ def asv_answers(base: Cases, head: Cases) -> Answers:
 def otava_answers(base: Cases, head: Cases) -> Answers:
     from otava.analysis import compute_change_points
 
-    return [bool(compute_change_points([*a, *b])[0]) for a, b in zip(base, head)]
+    return [bool(compute_change_points([*a, *b])[0]) for a, b in zip(base, head, strict=True)]
 
 
 def nvbench_robust_answers(base: Cases, head: Cases) -> Answers:
@@ -69,7 +71,7 @@ def nvbench_robust_answers(base: Cases, head: Cases) -> Answers:
         source = types.SimpleNamespace(values=np.asarray(values), has_material_payload=lambda: True)
         return robust.GpuTimingData(*[None] * 10, sm_clock_rate_mean=CLOCK_HZ, sample_source=source)
 
-    statuses = [robust.compare_gpu_timings(timing(a), timing(b)).status.name for a, b in zip(base, head)]
+    statuses = [robust.compare_gpu_timings(timing(a), timing(b)).status.name for a, b in zip(base, head, strict=True)]
     return [status in ("FAST", "SLOW") for status in statuses]
 
 
@@ -112,7 +114,7 @@ def conbench_answers(base: Cases, head: Cases) -> Answers:
 
     history = _conbench_history()
     found = []
-    for past, (new,) in zip(base, head):
+    for past, (new,) in zip(base, head, strict=True):
         rows = pd.DataFrame({"mean": past, "timestamp": pd.date_range("2026-01-01", periods=len(past))})
         rows["result_timestamp"] = rows["timestamp"]
         rows = rows.assign(case_id="c", context_id="c", hash="h", repository="r", change_annotations=None)
@@ -156,7 +158,7 @@ def _ignore(self: Any, **_: Any) -> None:
 def google_benchmark_answers(base: Cases, head: Cases, checkout: Path) -> Answers:
     sys.path.insert(0, str(checkout / "tools"))
     report = importlib.import_module("gbench.report")
-    return [bool(report.calc_utest((a, b), (a, b))[2] < 0.05) for a, b in zip(base, head)]
+    return [bool(report.calc_utest((a, b), (a, b))[2] < 0.05) for a, b in zip(base, head, strict=True)]
 
 
 def hyperfine_answers(base: Cases, head: Cases, checkout: Path) -> Answers:
@@ -164,7 +166,7 @@ def hyperfine_answers(base: Cases, head: Cases, checkout: Path) -> Answers:
     script, found = str(checkout / "scripts" / "welch_ttest.py"), []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "export.json"
-        for a, b in zip(base, head):
+        for a, b in zip(base, head, strict=True):
             path.write_text(json.dumps({"results": [{"command": "a", "times": a}, {"command": "b", "times": b}]}))
             text = _printed(lambda: runpy.run_path(script, run_name="__main__"), [script, str(path)])
             found.append("There is a difference" in text)

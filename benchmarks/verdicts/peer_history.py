@@ -5,6 +5,7 @@ for change points goes through one series at a time; all its candidate splits ar
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from scipy import special
@@ -85,7 +86,7 @@ def _divided(window: Floats) -> list[int]:
     prefix[1:, 1:] = np.abs(window[:, None] - window).cumsum(axis=0).cumsum(axis=1)
     while True:
         edges = [0, *cuts, len(window)]
-        pairs = [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b - a > 1]
+        pairs = [(a, b) for a, b in pairwise(edges) if b - a > 1]
         best = max((_best_split(prefix, a, b) for a, b in pairs), default=None)
         if best is None or _p(window, best[1]) > 10 * OTAVA_P:
             return cuts

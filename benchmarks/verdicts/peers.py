@@ -106,9 +106,7 @@ def _as_the_peer_runs(peer: Peer, own: Batch) -> Batch:
     is_head[:, places] = True
     time = np.arange(num_trials)
     sessions = time if peer.is_history else (time >= (0 if peer.is_interleaved else peer.base)).astype(np.int64)
-    return replace(
-        own, is_head=is_head.reshape(own.is_head.shape), builds=np.ones_like(own.builds), sessions=sessions
-    )
+    return replace(own, is_head=is_head.reshape(own.is_head.shape), builds=np.ones_like(own.builds), sessions=sessions)
 
 
 def _repeated(logs: Floats, repeats: int, sd: float, rng: np.random.Generator) -> Floats:

@@ -4,14 +4,17 @@ Colours are Okabe and Ito's, which colour-blind people tell apart, and every ser
 background is opaque, so that a page in dark mode shows the same picture.
 """
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.verdicts.catalogue import EFFECTS, POWER_SCENARIOS, SCENARIOS, TRUE_CHANGES, USUAL_SD
+from benchmarks.verdicts.catalogue import EFFECTS, FIRST_GROUP, POWER_SCENARIOS, SCENARIOS, TRUE_CHANGES, USUAL_SD
 from benchmarks.verdicts.cells import CHANGED, REPORTS, Cell, PeerCell, Results, Tally
 from benchmarks.verdicts.limits import NORMAL, limits
+from benchmarks.verdicts.peers import PEERS, fresh_launches
 from perfguard.policy import Policy
+from perfguard.records import Outcome
 
 # Colour, marker, and whose marks they are. One kind of rule, one look: names are in the table.
 OURS = ("#0072B2", "o")
@@ -50,16 +53,31 @@ CURVES: dict[str, tuple[str, str]] = {
     "asv continuous": ("#111111", "*"),
 }
 TRIAL_NOISES = {0.003: ("#009E73", "s"), 0.01: ("#0072B2", "o"), 0.02: ("#E69F00", "^"), 0.05: ("#CC79A7", "D")}
-FIXED_COSTS = {40: "pyperf, otava", 20: "benchstat, hyperfine, Welch 10", 10: "Welch 5", 4: "asv"}
+SHOWN_COSTS = (
+    "pyperf compare_to",
+    "benchstat U test",
+    "hyperfine bars",
+    "Welch's t, 5 a side",
+    "asv continuous",
+)
+ANSWERS = (Outcome.EQUIVALENT, *REPORTS)
+PAD = 0.1  # inches
 FALSE_ALARMS, POWER, TRIALS = (f"calibration_{name}.svg" for name in ("false_alarms", "power", "trials"))
 
 
+def require_matplotlib() -> None:
+    """Raises SystemExit with what to install where it is missing."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SystemExit(
+            "the pictures of docs/calibration.md need matplotlib, which is not in requirements.lock\n"
+            "install it with `.venv/bin/pip install 'matplotlib>=3.8'`, or pass --no-pictures"
+        )
+
+
 def draw(results: Results, folder: Path) -> list[Path]:
-    """Writes the three pictures; raises SystemExit with what to install where matplotlib is missing."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise SystemExit("the pictures need matplotlib: pip install -e '.[bench]', then run this again") from None
+    """Writes the three pictures and returns where they are."""
+    import matplotlib
+
     matplotlib.use("svg")
     look = {"svg.fonttype": "none", "svg.hashsalt": "perfguard", "font.size": 10, "axes.spines.top": False}
     look |= {"axes.spines.right": False, "figure.facecolor": "white", "savefig.facecolor": "white"}
@@ -76,6 +94,7 @@ def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
+    figure.get_layout_engine().set(w_pad=PAD, h_pad=PAD)
     return figure, figure.subplots(1, columns, sharey=True)
 
 
@@ -95,15 +114,24 @@ def _false_alarms(results: Results) -> Any:
         axes.plot([max(low, 0.005), high], [i, i], color=OURS[0], linewidth=2)
         _mark(axes, tally, REPORTS, i, *OURS, size=9)
     axes.plot([], [], OURS[1], color=OURS[0], markersize=9, label="perfguard, with its 95 % interval")
-    promise = 100 * Policy().alpha
-    axes.axvline(promise, color="#333333", linestyle="--", linewidth=1)
-    axes.text(promise * 1.1, -0.75, f"promise: {promise:g} %", color="#333333", va="center")
+    _promise(axes)
     axes.set(xscale="log", xlim=(0.005, 130), ylim=(len(names) - 0.5, -1), yticks=range(len(names)), yticklabels=names)
-    axes.set_xlabel('comparisons called changed although nothing changed, % (hollow: none seen, drawn at the upper limit)')
+    axes.set_xlabel(
+        "comparisons called changed although nothing changed, % (hollow: none seen, drawn at the upper limit)"
+    )
     _percent_axis(axes.xaxis, [0.01, 0.1, 1, 10, 100])
     axes.grid(axis="both", color="#DDDDDD", linewidth=0.6)
     figure.legend(loc="outside lower left", frameon=False, fontsize=9)
     return figure
+
+
+def _promise(axes: Any) -> None:
+    """Where a false report stops being allowed, and from which row on nothing was promised."""
+    promise, last = 100 * Policy().alpha, len(FIRST_GROUP) - 0.5
+    axes.axvline(promise, color="#333333", linestyle="--", linewidth=1)
+    axes.text(promise * 1.1, -0.75, f"promise: {promise:g} %", color="#333333", va="center")
+    axes.axhline(last, color="#333333", linewidth=0.8)
+    axes.text(0.0055, last + 0.3, "below: outside the promise", color="#333333", fontsize=8.5, va="center")
 
 
 def _mark(
@@ -126,11 +154,11 @@ def _power(results: Results) -> Any:
         own = [results.ours[Cell(scenario=scenario, effect=e, sd=USUAL_SD).key] for e in EFFECTS]
         shares = [tally.percent(*REPORTS) for tally in own]
         axes.plot(_percents(), shares, OURS[1] + "-", color=OURS[0], linewidth=3, markersize=8, label="perfguard")
-        axes.set(title=f"{'quiet machine' if scenario == 'iid' else scenario}, launch sd 1 %", ylim=(-3, 103))
+        axes.set(title=f"{'quiet machine' if scenario == 'iid' else scenario}, launch sd 1 %", ylim=(-3, 109))
         axes.set_xlabel("true slowdown, %")
         axes.grid(color="#DDDDDD", linewidth=0.6)
         axes.axvline(100 * Policy().margin, color="#333333", linestyle="--", linewidth=1)
-        axes.text(100 * Policy().margin + 0.1, 1, "margin", color="#333333", fontsize=8)
+        axes.text(100 * Policy().margin + 0.1, 105, "margin", color="#333333", fontsize=8.5)
     both[0].set_ylabel("comparisons called changed, %")
     handles, labels = both[0].get_legend_handles_labels()
     figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=4, frameon=False, fontsize=9)
@@ -139,15 +167,20 @@ def _power(results: Results) -> Any:
 
 def _trials(results: Results) -> Any:
     figure, axes = _figure(9.5, 4.6)
-    for launches, who in FIXED_COSTS.items():
+    for launches in sorted({fresh_launches(PEERS[peer]) for peer in SHOWN_COSTS}):
+        names = ", ".join(peer for peer in SHOWN_COSTS if fresh_launches(PEERS[peer]) == launches)
         axes.axhline(launches, color="#888888", linewidth=1, linestyle=":")
-        axes.text(10.25, launches, f"{launches}: {who}", va="center", fontsize=8.5, color="#444444")
+        axes.text(10.25, launches, f"{launches}: {names}", va="center", fontsize=8.5, color="#444444")
     for sd, (colour, marker) in TRIAL_NOISES.items():
         own = [results.ours[Cell(scenario="iid", effect=e, sd=sd).key] for e in EFFECTS]
         means, errors = [tally.mean_trials for tally in own], [NORMAL * tally.trials_error for tally in own]
-        label = f"launch sd {100 * sd:g} %"
-        axes.errorbar(_percents(), means, errors, fmt=marker + "-", color=colour, linewidth=1.8, markersize=7, label=label)
-    axes.set(xlim=(-0.3, 10.1), ylim=(0, None), xlabel="true slowdown, %", ylabel="launches until perfguard answers, mean")
+        axes.errorbar(_percents(), means, errors, color=colour, linewidth=1.8)
+        for x, tally in zip(_percents(), own, strict=True):
+            face = colour if tally.percent(*ANSWERS) >= 50 else "white"
+            axes.plot([x], [tally.mean_trials], marker, color=colour, markerfacecolor=face, markersize=7, zorder=3)
+        axes.plot([], [], marker + "-", color=colour, label=f"launch sd {100 * sd:g} %")
+    axes.set(xlim=(-0.3, 10.1), ylim=(0, None), xlabel="true slowdown, %")
+    axes.set_ylabel("launches until perfguard ends, mean")
     axes.grid(color="#EEEEEE", linewidth=0.6)
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return figure

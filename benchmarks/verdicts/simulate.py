@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.verdicts.cells import EMPTY, ROOT, PeerCell, Results, Tally, add, chunk, load, save
 from benchmarks.verdicts.grid import Task, tasks
 from benchmarks.verdicts.page import page
-from benchmarks.verdicts.plots import draw
+from benchmarks.verdicts.plots import draw, require_matplotlib
 from benchmarks.verdicts.speed import COMPARISONS, measure
 
 SAVE_EVERY = 20
@@ -59,12 +59,15 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--cells", type=Path, default=ROOT / "benchmarks/verdicts/cells.json")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/calibration.md")
-    parser.add_argument("--pictures", type=Path, default=ROOT / "docs/pictures")
+    parser.add_argument("--pictures", type=Path, default=ROOT / "docs/pictures", help="folder of the pictures")
+    parser.add_argument("--no-pictures", action="store_true", help="leave them as they are (needs no matplotlib)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> None:
     options = parsed(arguments)
+    if not options.no_pictures:
+        require_matplotlib()
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
     results = load(options.cells)
@@ -77,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
         save(options.cells, results)
     options.out.write_text(page(results), encoding="utf-8")
     print(f"written: {options.out}")
-    for picture in draw(results, options.pictures):
+    for picture in () if options.no_pictures else draw(results, options.pictures):
         print(f"drawn: {picture}")
 
 

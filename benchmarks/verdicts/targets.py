@@ -52,7 +52,8 @@ def _worst(results: Results, names: Sequence[str], bound: float, group: str) -> 
     tallies = {name: results.ours[_cell(name, 0.0, USUAL_SD, 2).key] for name in names}
     name = max(names, key=lambda name: (tallies[name].percent(*REPORTS), -tallies[name].num))
     what = f"false reports, two primaries, every scenario of the {group}"
-    return _rate(what, tallies[name], REPORTS, bound, is_at_most=True, note=f"worst: {name}")
+    note = f"worst: {name}" if tallies[name].count(*REPORTS) else "none in any"
+    return _rate(what, tallies[name], REPORTS, bound, is_at_most=True, note=note)
 
 
 def _cost_rows(results: Results) -> list[Row]:

@@ -2,10 +2,10 @@
 
     python -m benchmarks.verdicts.validate_peers PEER_PYTHON [--checkout NAME=FOLDER ...]
 
-PEER_PYTHON: an interpreter with some of pyperf, asv, apache-otava, cuda-bench (`--no-deps`), conbench (`--no-deps`, with
-pandas and SQLAlchemy); apache-otava wants numpy 2.2.0. `--checkout` names folders with scripts that no package holds:
-`google-benchmark=` (its tools/) and `hyperfine=` (its scripts/); the folder's name is noted as the version. What
-is missing is said, and keeps its old answers.
+PEER_PYTHON: an interpreter with some of pyperf, asv, apache-otava, cuda-bench (`--no-deps`), conbench (`--no-deps`,
+with pandas and SQLAlchemy); apache-otava wants numpy 2.2.0. `--checkout` names folders with scripts that no package
+holds: `google-benchmark=` (its tools/) and `hyperfine=` (its scripts/); the folder's name is noted as the version.
+What is missing is said, and keeps its old answers.
 """
 
 import argparse
@@ -54,7 +54,9 @@ def agreement(peer: str, answers: str) -> int:
 
 def ask(python: str, checkouts: Sequence[str]) -> dict[str, dict[str, str]]:
     script = Path(__file__).with_name("peer_answers.py")
-    content = {peer: dict(zip(("base", "head"), (side.tolist() for side in cases(peer)), strict=True)) for peer in PEERS}
+    content = {
+        peer: dict(zip(("base", "head"), (side.tolist() for side in cases(peer)), strict=True)) for peer in PEERS
+    }
     flags = [word for checkout in checkouts for word in ("--checkout", checkout)]
     done = subprocess.run(
         [python, str(script), *flags], input=json.dumps(content), capture_output=True, text=True, check=False
