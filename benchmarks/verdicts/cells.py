@@ -7,12 +7,13 @@ anew. A cell of a peer belongs to one state of the peers' rules and the scenario
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.verdicts.catalogue import SCENARIOS
-from benchmarks.verdicts.engine import simulate
+from benchmarks.verdicts.engine import Simulated, simulate, simulate_several
+from benchmarks.verdicts.lotteries import Case, Ended, simulate_lottery
 from benchmarks.verdicts.peers import PEERS, num_changed
 from perfguard.policy import Policy
 from perfguard.records import Outcome
@@ -21,6 +22,9 @@ from perfguard.stats.design import rules_of
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 CHUNK = 1000
+# Both metrics of a comparison with two primaries have the cell's effect; this is how alike their noise is.
+CORRELATION = 0.5
+HELD_BLOCKS = 10
 NOISE_FILES = ("scenarios.py", "engine.py", "lotteries.py", "resampled.py", "catalogue.py", "tp2_launches.csv")
 
 
@@ -36,6 +40,19 @@ class Cell:
     @property
     def key(self) -> str:
         return f"{self.scenario} | {self.effect:g} | {self.sd:g} | {self.primaries}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LotteryCell:
+    """Head's launches slow at a rate. `is_held`: not ended before ten blocks, 40 trials."""
+
+    case: Case
+    is_held: bool
+
+    @property
+    def key(self) -> str:
+        held = "held" if self.is_held else "usual"
+        return f"lottery | {self.case.rate:g} | {self.case.size:g} | {self.case.sd:g} | {held}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +95,11 @@ class Tally:
         return float((variance / self.num) ** 0.5)
 
 
+AnyCell = Cell | LotteryCell | PeerCell
 EMPTY = Tally(num=0, outcomes={})
 CHANGED = "changed"
+# Counted beside the outcomes of a lottery: modes were reported, or a change was.
+NAMED = "named"
 REPORTS = (Outcome.REGRESSION, Outcome.IMPROVEMENT)
 
 
@@ -133,22 +153,36 @@ def add(tally: Tally, more: Tally) -> Tally:
     )
 
 
-def chunk(cell: Cell | PeerCell, start: int, num: int) -> Tally:
+def chunk(cell: AnyCell, start: int, num: int) -> Tally:
     """`num` further comparisons of a cell that holds `start`. A peer meets the seeds of our cell of one metric."""
     if isinstance(cell, PeerCell):
-        seed = _seed(Cell(scenario=cell.scenario, effect=cell.effect, sd=cell.sd), start)
+        seed = _seed(Cell(scenario=cell.scenario, effect=cell.effect, sd=cell.sd).key, start)
         noise = SCENARIOS[cell.scenario]
         changed = num_changed(PEERS[cell.peer], noise, effect=cell.effect, sd=cell.sd, num=num, seed=seed)
         return Tally(num=num, outcomes={CHANGED: changed})
-    rules, noise = rules_of(Policy(), cell.primaries), SCENARIOS[cell.scenario]
-    results = simulate(rules, noise, effect=cell.effect, sd=cell.sd, num=num, seed=_seed(cell, start))
+    if isinstance(cell, LotteryCell):
+        rules = replace(rules_of(Policy(), 1), min_blocks=HELD_BLOCKS if cell.is_held else Policy().min_blocks)
+        ended = simulate_lottery(rules, cell.case, num=num, seed=_seed(cell.key, start))
+        return _tally(ended, {NAMED: sum(end.is_named for end in ended)})
+    return _tally(_simulated(cell, start, num), {})
+
+
+def _simulated(cell: Cell, start: int, num: int) -> list[Simulated]:
+    rules, noise, seed = rules_of(Policy(), cell.primaries), SCENARIOS[cell.scenario], _seed(cell.key, start)
+    if cell.primaries == 1:
+        return simulate(rules, noise, effect=cell.effect, sd=cell.sd, num=num, seed=seed)
+    effects = [cell.effect] * cell.primaries
+    return simulate_several(rules, noise, effects=effects, correlation=CORRELATION, sd=cell.sd, num=num, seed=seed)
+
+
+def _tally(ended: Sequence[Simulated | Ended], more: Mapping[str, int]) -> Tally:
     return Tally(
-        num=num,
-        outcomes=dict(Counter(str(result.outcome) for result in results)),
-        trials=sum(result.trials for result in results),
-        squares=sum(result.trials**2 for result in results),
+        num=len(ended),
+        outcomes=dict(Counter(str(end.outcome) for end in ended)) | {k: n for k, n in more.items() if n},
+        trials=sum(end.trials for end in ended),
+        squares=sum(end.trials**2 for end in ended),
     )
 
 
-def _seed(cell: Cell, start: int) -> int:
-    return int.from_bytes(hashlib.sha256(f"{cell.key} {start}".encode()).digest()[:8], "big")
+def _seed(key: str, start: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{key} {start}".encode()).digest()[:8], "big")

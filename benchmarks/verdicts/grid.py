@@ -12,9 +12,11 @@ from benchmarks.verdicts.catalogue import (
     REAL_SD,
     SCENARIOS,
     SECOND_GROUP,
+    TRUE_CHANGES,
     USUAL_SD,
 )
-from benchmarks.verdicts.cells import CHUNK, EMPTY, Cell, PeerCell, Results
+from benchmarks.verdicts.cells import CHUNK, EMPTY, AnyCell, Cell, LotteryCell, PeerCell, Results
+from benchmarks.verdicts.lotteries import CASES
 from benchmarks.verdicts.peers import PEERS
 
 FALSE_CELLS = [
@@ -22,14 +24,15 @@ FALSE_CELLS = [
 ]
 FALSE_CELLS += [Cell(scenario=REAL, effect=0.0, sd=REAL_SD, primaries=k) for k in (1, 2)]
 APART_CELLS = [Cell(scenario=s, effect=e, sd=USUAL_SD) for s in SECOND_GROUP for e in (0.0, FLOOR)]
-APART_CELLS += [Cell(scenario=s, effect=0.0, sd=USUAL_SD, primaries=2) for s in SECOND_GROUP]
+APART_CELLS += [Cell(scenario=s, effect=0.0, sd=USUAL_SD, primaries=2) for s in SECOND_GROUP if s not in TRUE_CHANGES]
 APART_CELLS += [Cell(scenario="head lottery", effect=0.0, sd=0.003)]
 GRID_CELLS = [Cell(scenario="iid", effect=e, sd=sd, primaries=k) for k in (1, 2) for sd in NOISES for e in EFFECTS]
 RESTLESS_CELLS = [Cell(scenario=s, effect=e, sd=USUAL_SD) for s in FIRST_GROUP for e in (0.03, 0.05)]
 REAL_CELLS = [Cell(scenario=REAL, effect=e, sd=REAL_SD) for e in (0.0, 0.01, 0.02, 0.03, 0.05)]
 CURVE_CELLS = [Cell(scenario=s, effect=e, sd=USUAL_SD) for s in POWER_SCENARIOS for e in EFFECTS]
+LOTTERY_CELLS = [LotteryCell(case=case, is_held=held) for held in (False, True) for case in CASES]
 MANY = [*FALSE_CELLS, *APART_CELLS]
-OUR_CELLS = list(dict.fromkeys([*MANY, *GRID_CELLS, *RESTLESS_CELLS, *REAL_CELLS, *CURVE_CELLS]))
+OUR_CELLS = list(dict.fromkeys([*MANY, *GRID_CELLS, *RESTLESS_CELLS, *REAL_CELLS, *CURVE_CELLS, *LOTTERY_CELLS]))
 
 PEER_CASES = list(
     dict.fromkeys(
@@ -41,7 +44,7 @@ PEER_CASES = list(
 )
 PEER_CELLS = [PeerCell(peer=p, scenario=s, effect=e, sd=sd) for s, e, sd in PEER_CASES for p in PEERS]
 
-Task = tuple[Cell | PeerCell, int, int]
+Task = tuple[AnyCell, int, int]
 
 
 def tasks(results: Results, *, count: int, false_count: int, peer_count: int) -> Iterator[Task]:
@@ -52,6 +55,6 @@ def tasks(results: Results, *, count: int, false_count: int, peer_count: int) ->
         yield from _chunks(peer_cell, results.peers.get(peer_cell.key, EMPTY).num, peer_count)
 
 
-def _chunks(cell: Cell | PeerCell, held: int, count: int) -> Iterator[Task]:
+def _chunks(cell: AnyCell, held: int, count: int) -> Iterator[Task]:
     for start in range(held, count, CHUNK):
         yield cell, start, min(CHUNK, count - start)

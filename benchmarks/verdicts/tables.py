@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.verdicts.catalogue import EFFECTS, NOISES, SCENARIOS, TRUE_CHANGES, USUAL_SD
-from benchmarks.verdicts.cells import CHANGED, REPORTS, Cell, PeerCell, Results, Tally
+from benchmarks.verdicts.cells import CHANGED, NAMED, REPORTS, Cell, LotteryCell, PeerCell, Results, Tally
 from benchmarks.verdicts.limits import rate, trials
 from benchmarks.verdicts.peers import PEERS, Peer, fresh_launches
 from perfguard.records import Outcome
@@ -84,6 +84,16 @@ def how_it_measures(peer: Peer) -> str:
         return f"{peer.base} stored values, then {peer.head}"
     sides = f"{peer.base} + {peer.head} launches" + (f" x {peer.repeats} values" if peer.repeats > 1 else "")
     return sides + (" in turn" if peer.is_interleaved else "")
+
+
+def lottery_table(results: Results, cells: Sequence[LotteryCell]) -> list[str]:
+    rows = []
+    for cell in cells:
+        tally, case = results.ours[cell.key], cell.case
+        share = f"{100 * case.rate:g} % of launches {100 * case.size:g} % slow"
+        asked = [share, f"{100 * case.sd:g} %", "held to 40 trials" if cell.is_held else "as people run it"]
+        rows.append([*asked, rate(tally, Outcome.EQUIVALENT), rate(tally, NAMED), trials(tally)])
+    return table(["head", "launch sd", "run", "EQUIVALENT %", "modes or a change named %", "trials"], rows)
 
 
 def real_table(results: Results, cells: Sequence[Cell]) -> list[str]:

@@ -4,20 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.verdicts.catalogue import FIRST_GROUP, SECOND_GROUP, TRUE_CHANGES, USUAL_SD
-from benchmarks.verdicts.cells import REPORTS, Cell, Results, Tally
+from benchmarks.verdicts.cells import NAMED, REPORTS, Cell, LotteryCell, Results, Tally
 from benchmarks.verdicts.limits import NORMAL, limits
+from benchmarks.verdicts.lotteries import Case
 from perfguard.records import Outcome
 
 MOST_FALSE, MOST_FALSE_APART = 0.1, 0.2
 QUIET_SD = 0.003
+LOTTERY = Case(rate=0.25, size=0.2, sd=QUIET_SD)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """`measured` against `bound`; `limit` is the end of the 95 % interval on the bad side."""
+    """`measured` against `bound` (None: nothing was asked); `limit` is the end of the 95 % interval on the bad side."""
 
     what: str
-    bound: float
+    bound: float | None
     is_at_most: bool
     measured: float
     limit: float
@@ -27,6 +29,8 @@ class Row:
     @property
     def verdict(self) -> str:
         """Missed by what was measured, held by the limit too, or held by the measured number alone."""
+        if self.bound is None:
+            return ""
         is_within = _within(self.measured, self.bound, self.is_at_most)
         if not is_within:
             return "**missed**"
@@ -38,7 +42,13 @@ def _within(value: float, bound: float, is_at_most: bool) -> bool:
 
 
 def rows(results: Results) -> list[Row]:
-    return [*_false_rows(results), *_cost_rows(results), *_noisy_rows(results), *_speed_rows(results)]
+    return [
+        *_false_rows(results),
+        *_cost_rows(results),
+        *_noisy_rows(results),
+        *_lottery_rows(results),
+        *_speed_rows(results),
+    ]
 
 
 def _false_rows(results: Results) -> list[Row]:
@@ -66,11 +76,11 @@ def _cost_rows(results: Results) -> list[Row]:
     ]
     found = []
     for effect, sd, outcomes, most_trials in cases:
-        for primaries in (1, 2):
+        for primaries, least, most in ((1, 99.0, most_trials), (2, None, None)):
             tally = results.ours[_cell("iid", effect, sd, primaries).key]
             what = f"{_truth(effect)} at sd {100 * sd:g} %, {primaries} {'primary' if primaries == 1 else 'primaries'}"
-            found.append(_rate(f"{what}: {outcomes[0]}", tally, outcomes, 99.0, is_at_most=False))
-            found.append(_trials(f"{what}: mean trials", tally, most_trials))
+            found.append(_rate(f"{what}: {outcomes[0]}", tally, outcomes, least, is_at_most=False))
+            found.append(_trials(f"{what}: mean trials", tally, most))
     return found
 
 
@@ -85,6 +95,15 @@ def _noisy_rows(results: Results) -> list[Row]:
             is_at_most=False,
         )
         for scenario, effect, sd in cases
+    ]
+
+
+def _lottery_rows(results: Results) -> list[Row]:
+    tally = results.ours[LotteryCell(case=LOTTERY, is_held=True).key]
+    share = f"{100 * LOTTERY.rate:g} % of head's launches {100 * LOTTERY.size:g} % slow, sd {100 * LOTTERY.sd:g} %"
+    return [
+        _rate(f"{share}, 40 trials: EQUIVALENT", tally, (Outcome.EQUIVALENT,), 5.0, is_at_most=True),
+        _rate(f"{share}, 40 trials: modes or a change named", tally, (NAMED,), 90.0, is_at_most=False),
     ]
 
 
@@ -110,7 +129,9 @@ def _truth(effect: float) -> str:
     return "no change" if effect == 0 else f"{100 * effect:g} % slower"
 
 
-def _rate(what: str, tally: Tally, outcomes: Sequence[str], bound: float, *, is_at_most: bool, note: str = "") -> Row:
+def _rate(
+    what: str, tally: Tally, outcomes: Sequence[str], bound: float | None, *, is_at_most: bool, note: str = ""
+) -> Row:
     low, high = limits(tally, *outcomes)
     return Row(
         what=what,
@@ -123,7 +144,7 @@ def _rate(what: str, tally: Tally, outcomes: Sequence[str], bound: float, *, is_
     )
 
 
-def _trials(what: str, tally: Tally, bound: float) -> Row:
+def _trials(what: str, tally: Tally, bound: float | None) -> Row:
     mean, error = tally.mean_trials, tally.trials_error
     return Row(what=what, bound=bound, is_at_most=True, measured=mean, limit=mean + NORMAL * error, unit="trials")
 
@@ -132,7 +153,8 @@ def targets_table(found: Sequence[Row]) -> list[str]:
     lines = ["| target | wanted | simulated | 95 % limit | |", "|---|---|---|---|---|"]
     for row in found:
         what = f"{row.what} ({row.note})" if row.note else row.what
-        wanted = f"{'≤' if row.is_at_most else '≥'} {_shown(row.bound, row.unit)}"
+        sign = "≤" if row.is_at_most else "≥"
+        wanted = "not asked" if row.bound is None else f"{sign} {_shown(row.bound, row.unit)}"
         ends = f"{_shown(row.measured, row.unit)} | {_shown(row.limit, row.unit)} | {row.verdict}"
         lines.append(f"| {what} | {wanted} | {ends} |")
     return lines

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 
 from benchmarks.verdicts.catalogue import FIRST_GROUP, SCENARIOS, SECOND_GROUP, TRUE_CHANGES, USUAL_SD
-from benchmarks.verdicts.cells import CHANGED, REPORTS, Cell, PeerCell, Results, Tally
+from benchmarks.verdicts.cells import CHANGED, CORRELATION, REPORTS, Cell, PeerCell, Results, Tally
 from benchmarks.verdicts.peers import PEERS, WITHIN, fresh_launches
 from perfguard.policy import Policy
 from perfguard.records import Outcome
@@ -137,7 +137,7 @@ def _cheap_histories(results: Results) -> list[str]:
         {_found(results, "conbench z", 0.05, "session offset")} (perfguard:
         {_own(results, "session offset", 0.05).percent(*REPORTS):.3g} %). A machine that was altered
         since is a change of the commit to them.""",
-        f"""asv is wrong in at most {_most(results, asv)} (two launches a side), and sees 5 % in
+        f"""asv, two launches a side, is wrong in at most {_most(results, asv)}, and sees 5 % in
         {_found(results, asv, 0.05)} of cases, 10 % in {_found(results, asv, 0.10)};
         github-action-benchmark sees neither.""",
     ]
@@ -148,6 +148,13 @@ def _loud_machine(results: Results) -> str:
     return f"""Where launches vary by 5 %, a change of 5 % ends SUSPECT or INCONCLUSIVE in
         {noisy.percent(Outcome.INCONCLUSIVE, Outcome.SUSPECT):.3g} % of comparisons, after
         {noisy.mean_trials:.1f} launches on average. A t test always answers."""
+
+
+def about_two_primaries() -> list[str]:
+    return paragraph(
+        f"""Both metrics have the true change; half of their noise is common (each is a sum of two draws of the
+        scenario, correlation {CORRELATION:g}). The comparison goes on until both have ended."""
+    )
 
 
 def about_agreement() -> list[str]:

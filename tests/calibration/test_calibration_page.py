@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 
 from benchmarks.verdicts.catalogue import FIRST_GROUP, REAL_SD, SECOND_GROUP
-from benchmarks.verdicts.cells import Results, Tally, add, load, save
+from benchmarks.verdicts.cells import PeerCell, Results, Tally, add, load, save
 from benchmarks.verdicts.engine import draw_batch
 from benchmarks.verdicts.grid import MANY, OUR_CELLS, PEER_CELLS, tasks
 from benchmarks.verdicts.limits import clopper_pearson, rate, trials
@@ -85,7 +85,7 @@ def test_tasks_are_what_is_missing_and_nothing_else():
     assert sum(num for _, _, num in work) == 3000 * len(MANY) + 1500 * plain + 1000 * len(PEER_CELLS)
     done = Results()
     for cell, start, num in work[:-1]:
-        tallies = done.ours if hasattr(cell, "primaries") else done.peers
+        tallies = done.peers if isinstance(cell, PeerCell) else done.ours
         before = tallies.get(cell.key, Tally(num=0, outcomes={}))
         assert before.num == start
         tallies[cell.key] = add(before, Tally(num=num, outcomes={}))
