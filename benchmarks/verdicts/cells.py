@@ -1,9 +1,11 @@
 """Cells of the simulation: what is simulated, how often so far, and with what outcome. Stored after every chunk.
 
-A cell of ours belongs to one state of the decision code: when `perfguard/stats` or the scenarios change, it starts
-anew. A cell of a peer belongs to one state of the peers' rules and the scenarios.
+A cell of ours belongs to one state of the decision code: when a module that the simulated comparisons run through, a
+threshold that it reads, or the scenarios change, it starts anew. A cell of a peer belongs to one state of the peers'
+rules and the scenarios.
 """
 
+import ast
 import hashlib
 import json
 from collections import Counter
@@ -112,16 +114,37 @@ class Results:
     speed: dict[str, float] = field(default_factory=dict)
 
 
-def fingerprint(names: Iterable[str]) -> str:
-    """Of the noises, the thresholds and these further files."""
-    paths = [HERE / name for name in NOISE_FILES] + [ROOT / "perfguard/policy.py", *(ROOT / name for name in names)]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths if path.exists())).hexdigest()[:16]
+def fingerprint(texts: Iterable[str]) -> str:
+    """Of the noises and these further texts."""
+    noises = [(HERE / name).read_text(encoding="utf-8") for name in NOISE_FILES if (HERE / name).exists()]
+    return hashlib.sha256("\0".join([*noises, *texts]).encode()).hexdigest()[:16]
 
 
 def fingerprints() -> dict[str, str]:
-    stats = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "perfguard/stats").glob("*.py"))
-    rules = [f"benchmarks/verdicts/{name}.py" for name in ("peers", "peer_rules", "peer_bootstrap", "peer_history")]
-    return {"ours": fingerprint(stats), "peers": fingerprint(rules)}
+    decision = [path.read_text(encoding="utf-8") for path in decision_files()]
+    thresholds = [f"{name}={value}" for name, value in asdict(Policy()).items() if f".{name}" in "".join(decision)]
+    rules = [HERE / f"{name}.py" for name in ("peers", "peer_rules", "peer_bootstrap", "peer_history")]
+    return {
+        "ours": fingerprint([*decision, *thresholds]),
+        "peers": fingerprint(path.read_text(encoding="utf-8") for path in rules),
+    }
+
+
+def decision_files() -> list[Path]:
+    """The modules of perfguard/stats that the engine runs through: those it imports, and what they import."""
+    found: set[Path] = set()
+    waiting = [HERE / "engine.py"]
+    while waiting:
+        new = {path for path in _imported_stats(waiting.pop()) if path not in found}
+        found |= new
+        waiting += new
+    return sorted(found)
+
+
+def _imported_stats(path: Path) -> Iterable[Path]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    return [ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("perfguard.stats.")]
 
 
 def load(path: Path) -> Results:
