@@ -27,12 +27,17 @@ MAY_IMPORT = {
     "perfguard.scopes": NOUNS | {"perfguard.stats"},
     "perfguard.conclusions": NOUNS | {"perfguard.scopes"},
     "perfguard.demo_history": NOUNS,
+    "perfguard.speculation": NOUNS | {"perfguard.stats"},
     "perfguard.hooks": set(),
+    "perfguard.history_file": NOUNS | {"perfguard.history"},
+    "perfguard.history": NOUNS | {"perfguard.stats"},
+    "perfguard.diagnosis": NOUNS | {"perfguard.machine"},
     "perfguard.judging": NOUNS
     | {
         "perfguard.stats",
         "perfguard.origin",
         "perfguard.scopes",
+        "perfguard.speculation",
         "perfguard.comparison",
         "perfguard.conclusions",
     },

@@ -27,6 +27,7 @@ from perfguard.comparable import refuse_other_conditions
 from perfguard.errors import Interrupted, UsageError
 from perfguard.launching import Launcher
 from perfguard.policy import stored_policy
+from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import Revision, Trial
 from perfguard.stats.culprit_links import next_searches
 from perfguard.store import BisectLink, Store
@@ -115,12 +116,14 @@ def _read(job: Job) -> str:
     campaign, trials = job.store.campaign(job.id), list[Trial]()
     with (
         experiment.marked_if_interrupted(campaign, trials, job.store, job.resume_command),
-        experiment.waiting_for_machine(campaign, job.watcher),
+        experiment.waiting_for_machine(
+            campaign, job.watcher, sm_mhz=calibrated_clock_mhz(campaign, job.store)
+        ) as machine,
         open_workspace() as workspace,
     ):
         stored = load(job.id, job.store)  # now, since another process may have gone on with it while we waited
         trials += stored.trials
-        launcher = Launcher(campaign=stored.campaign, repository=job.repository, workspace=workspace)
+        launcher = Launcher(campaign=campaign, repository=job.repository, workspace=workspace, machine=machine)
         session = experiment.Session(
             campaign=stored.campaign,
             plans=[],
