@@ -2,140 +2,184 @@
 
 Pure: all readings so far -> which commit to measure next, which to confirm, or done. Called on every prefix of a
 stored search it replays the search. No I/O, no clock, no git. The probabilities come from `culprit_model.py`.
-
-Positions count commits: 0 is GOOD, N is BAD; candidate c in 1..N is the commit that turns position c-1 into c.
-Slowdowns are natural logs, above 0 is slower than GOOD.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import replace
+from math import log, log2, sqrt
 
+import numpy as np
+
+from perfguard.errors import UsageError
 from perfguard.records import Outcome
+from perfguard.stats.culprit_model import Floats, log_odds, posterior_of
+from perfguard.stats.culprit_records import Confirmation, Posterior, SearchDecision, SearchSetup, SearchState
+from perfguard.stats.lottery import launches_to_exclude
 
-LookFor = Literal["slower", "faster", "any"]
-SearchOutcome = Literal["CULPRIT", "PHANTOM", "INCONCLUSIVE"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchSetup:
-    """What is searched for, fixed before the first reading.
-
-    `num_candidates`: N. `launch_sd`: standard deviation of the log of one launch, from calibration or this default.
-    `smallest`: log of the smallest change looked for (the margin). `weights`: prior weight of each candidate (N
-    numbers >= 0, not all 0), () for equal ones. `build_cost`: trials that one build costs as much time as. `slow_rate`
-    in (0, 1): PHANTOM only after enough clean launches of BAD to exclude slow ones at this rate. The thresholds are
-    probabilities: PHANTOM from `p_phantom` on; a culprit at no more than `p_none` for "nothing changed" and at least
-    `p_culprit` for one candidate. `max_trials`: confirmations included. `seed` draws orders.
-    """
-
-    num_candidates: int
-    launch_sd: float = 0.01
-    smallest: float = 0.0198
-    look_for: LookFor = "slower"
-    weights: tuple[float, ...] = ()
-    build_cost: float = 0.0
-    slow_rate: float = 0.0
-    p_phantom: float = 0.99
-    p_none: float = 0.001
-    p_culprit: float = 0.99
-    p_range: float = 0.95
-    max_trials: int = 400
-    seed: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """One measurement of a position against GOOD, in adjacent slots whose order was drawn.
-
-    `log_slowdown`: log of position against GOOD, oriented so that above 0 is worse. `trials`: what it cost this
-    search (0 where it was measured before). `relative_sd`: its standard deviation against that of a pair of launches.
-    """
-
-    position: int
-    log_slowdown: float
-    trials: int = 2
-    relative_sd: float = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confirmation:
-    """What the verdict procedure said of the position before a candidate (base) against the candidate (head).
-
-    `log_slowdown` and `se`: its estimate, 0 where none is known.
-    """
-
-    outcome: Outcome
-    trials: int = 0
-    log_slowdown: float = 0.0
-    se: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Posterior:
-    """Probabilities after the readings: `p_none` + `p_gradual` + sum of `p_change` = 1.
-
-    `p_change[c - 1]`: the change came with candidate c. `p_gradual`: it grew over many commits. `p_lottery`: given one
-    candidate, that only some launches became slow, and `slow_rate` the rate of those. `log_slowdown`: expected size of
-    the change given that there is one (of slow launches, where it is a lottery); `noise`: expected sd of one launch.
-    """
-
-    p_none: float
-    p_gradual: float
-    p_change: tuple[float, ...]
-    p_lottery: float
-    slow_rate: float
-    log_slowdown: float
-    noise: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchDecision:
-    """What to do after these readings.
-
-    "measure": `position` against GOOD. "confirm": position `before` (base) against `after` (head) by the verdict
-    procedure with fresh builds. "done": `outcome` holds, and `culprit` where it is CULPRIT. `range`: candidates that
-    hold `p_range` of the probability of a change, in order; where a change is confirmed between two positions with
-    only unmeasurable ones between them (`is_confirmed`, INCONCLUSIVE), all candidates between. `is_gradual`: the change
-    grew over many commits, none is blamed. `is_lottery`: some launches became slow, not all.
-    `expected_trials_left`: of the search, without confirmation; a rough forecast.
-    """
-
-    state: Literal["measure", "confirm", "done"]
-    posterior: Posterior
-    position: int | None = None
-    before: int | None = None
-    after: int | None = None
-    outcome: SearchOutcome | None = None
-    culprit: int | None = None
-    range: tuple[int, ...] = ()
-    is_confirmed: bool = False
-    is_gradual: bool = False
-    is_lottery: bool = False
-    num_trials: int = 0
-    expected_trials_left: float = 0.0
-    reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchState:
-    """All that `decide` looks at, in one record: what was read, what cannot be measured, what was confirmed."""
-
-    readings: tuple[Reading, ...] = ()
-    unmeasurable: frozenset[int] = frozenset()
-    confirmations: Mapping[int, Confirmation] = field(default_factory=dict)
+# From here on a build is dear enough to read a commit twice while it is there.
+DEAR_BUILD = 10.0
+CONFIRMING = {"slower": (Outcome.REGRESSION,), "faster": (Outcome.IMPROVEMENT,)}
 
 
 def decide(setup: SearchSetup, state: SearchState) -> SearchDecision:
     """The next step after everything known so far. `state.confirmations` are keyed by the `after` they confirmed.
 
-    Raises UsageError where BAD itself cannot be measured or the setup makes no sense.
+    Raises UsageError where BAD cannot be measured or the setup makes no sense.
     """
-    raise NotImplementedError
+    _check(setup, state)
+    posterior, p_N = posterior_of(setup, state.readings, _refuted(state))
+    found = SearchDecision(
+        state="measure",
+        posterior=posterior,
+        range=_likeliest(p_N, setup.p_range),
+        is_lottery=posterior.p_lottery > 0.5 and posterior.p_none < 0.5,
+        num_trials=_num_trials(state),
+    )
+    return _end(setup, state, found, p_N) or _next(setup, state, found, p_N)
+
+
+def _check(setup: SearchSetup, state: SearchState) -> None:
+    num = setup.num_candidates
+    if num < 1:
+        raise UsageError("there is no commit between GOOD and BAD to search", "name a GOOD that is older than BAD")
+    is_sane = not setup.weights or (len(setup.weights) == num and min(setup.weights) >= 0 < sum(setup.weights))
+    if not is_sane:
+        raise UsageError(f"{len(setup.weights)} weights for {num} candidates, or none above 0", "leave them out")
+    if num in state.unmeasurable or 0 in state.unmeasurable:
+        raise UsageError("GOOD or BAD itself cannot be measured", "name a neighbour of it that builds and runs")
+    if any(not 0 < reading.position <= num for reading in state.readings):
+        raise UsageError("a reading lies outside GOOD..BAD", "compare the readings with the commits searched")
+
+
+def _num_trials(state: SearchState) -> int:
+    return sum(r.trials for r in state.readings) + sum(c.trials for c in state.confirmations.values())
+
+
+def before(state: SearchState, after: int) -> int:
+    """The measurable position next below `after`: its parent, unless that cannot be measured."""
+    position = after - 1
+    while position in state.unmeasurable:
+        position -= 1
+    return position
+
+
+def _refuted(state: SearchState) -> frozenset[int]:
+    """Candidates between two positions that the verdict procedure found equal."""
+    equal = (after for after, found in state.confirmations.items() if not _is_open(found) and not _is_change(found))
+    return frozenset(c for after in equal for c in range(before(state, after) + 1, after + 1))
+
+
+def _is_change(found: Confirmation) -> bool:
+    return found.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT)
+
+
+def _is_open(found: Confirmation) -> bool:
+    return found.outcome in (Outcome.INCONCLUSIVE, Outcome.SUSPECT, Outcome.INVALID)
+
+
+def is_wanted(setup: SearchSetup, posterior: Posterior, outcome: Outcome) -> bool:
+    """The verdict is a change in the direction that the search found."""
+    is_up = posterior.log_slowdown > 0
+    return outcome is (Outcome.REGRESSION if is_up else Outcome.IMPROVEMENT)
+
+
+def _likeliest(p_N: Floats, share: float) -> tuple[int, ...]:
+    """The fewest candidates that hold this share of the probability of a change, in order."""
+    order = np.argsort(-p_N, kind="stable")
+    count = int(np.searchsorted(np.cumsum(p_N[order]), share * p_N.sum() * (1 - 1e-12))) + 1
+    return tuple(sorted(int(c) + 1 for c in order[:count]))
+
+
+def _end(setup: SearchSetup, state: SearchState, found: SearchDecision, p_N: Floats) -> SearchDecision | None:
+    """Done, or a candidate to confirm; None while the search goes on."""
+    posterior = found.posterior
+    if posterior.p_none >= setup.p_phantom and _is_clean_enough(setup, state):
+        reason = f"nothing changed with probability {posterior.p_none:.3f}"
+        return replace(found, state="done", outcome="PHANTOM", range=(), reason=reason)
+    after = _named(setup, state, posterior, p_N)
+    if after is not None:
+        return _confirm(setup, state, found, after)
+    if posterior.p_none <= setup.p_none and posterior.p_gradual >= setup.p_culprit:
+        reason = "the change grew over many commits; no single one is to blame"
+        return replace(found, state="done", outcome="INCONCLUSIVE", is_gradual=True, reason=reason)
+    if found.num_trials >= setup.max_trials:
+        reason = f"not decided after {found.num_trials} trials"
+        return replace(found, state="done", outcome="INCONCLUSIVE", reason=reason)
+    return None
+
+
+def _is_clean_enough(setup: SearchSetup, state: SearchState) -> bool:
+    num_bad = sum(reading.position == setup.num_candidates for reading in state.readings)
+    return num_bad >= launches_to_exclude(setup.slow_rate)
+
+
+def _named(setup: SearchSetup, state: SearchState, posterior: Posterior, p_N: Floats) -> int | None:
+    """End of the group of indistinguishable candidates that holds almost all probability, if one does."""
+    if posterior.p_none > setup.p_none:
+        return None
+    ends, starts = _groups(setup, state)
+    sums = np.add.reduceat(p_N, starts)
+    best = int(sums.argmax())
+    return int(ends[best]) if sums[best] >= setup.p_culprit else None
+
+
+def _groups(setup: SearchSetup, state: SearchState) -> tuple[Floats, Floats]:
+    """Measurable positions above GOOD, and index into `p_change` of the first candidate of the group each one ends."""
+    ends = np.array([i for i in range(1, setup.num_candidates + 1) if i not in state.unmeasurable])
+    return ends, np.concatenate([[0], ends[:-1]])
+
+
+def _confirm(setup: SearchSetup, state: SearchState, found: SearchDecision, after: int) -> SearchDecision:
+    parent = before(state, after)
+    group = tuple(range(parent + 1, after + 1))
+    named = replace(found, before=parent, after=after, range=group)
+    confirmation = state.confirmations.get(after)
+    if confirmation is None:
+        return replace(named, state="confirm")
+    done = replace(named, state="done", outcome="INCONCLUSIVE")
+    if not is_wanted(setup, found.posterior, confirmation.outcome):
+        return replace(done, reason=f"its comparison with its parent ended {confirmation.outcome}")
+    if len(group) > 1:
+        reason = "confirmed, but the commits between cannot be measured"
+        return replace(done, is_confirmed=True, reason=reason)
+    return replace(done, outcome="CULPRIT", culprit=after, is_confirmed=True, reason="confirmed against its parent")
+
+
+def _next(setup: SearchSetup, state: SearchState, found: SearchDecision, p_N: Floats) -> SearchDecision:
+    position = _choose(setup, state, found.posterior, p_N)
+    return replace(found, position=position, expected_trials_left=_expected_left(setup, found.posterior, p_N))
+
+
+def _choose(setup: SearchSetup, state: SearchState, posterior: Posterior, p_N: Floats) -> int:
+    """The measurable position that splits the probability in half, "none" lying after BAD.
+
+    Where builds cost time: most expected bits (of the halving) per trial, a build that is missing included.
+    """
+    ends, _ = _groups(setup, state)
+    if _is_second_visit_due(setup, state):
+        return state.readings[-1].position
+    below = np.cumsum(p_N)[ends - 1] + posterior.p_gradual * ends / setup.num_candidates
+    if setup.build_cost <= 0:
+        return int(ends[np.abs(below - 0.5).argmin()])
+    built = {reading.position for reading in state.readings}
+    prices = 2.0 + setup.build_cost * np.array([end not in built for end in ends])
+    return int(ends[(_bits(below) / prices).argmax()])
+
+
+def _is_second_visit_due(setup: SearchSetup, state: SearchState) -> bool:
+    if setup.build_cost < DEAR_BUILD or not state.readings:
+        return False
+    last = state.readings[-1].position
+    return sum(reading.position == last for reading in state.readings) == 1
+
+
+def _bits(p: Floats) -> Floats:
+    """Entropy of a coin with probability p, in bits."""
+    q = np.clip(p, 1e-12, 1 - 1e-12)
+    return np.asarray(-q * np.log2(q) - (1 - q) * np.log2(1 - q))
 
 
 def is_anchor_first(setup: SearchSetup, index: int) -> bool:
-    """The coin of reading number `index` (from 0): GOOD in the first of the two adjacent slots, or the candidate."""
+    """The coin of reading number `index` (from 0): GOOD runs in the first of the two adjacent slots, or the other."""
     digest = hashlib.sha512(f"perfguard bisect {setup.seed} {index}".encode()).digest()
     return bool(digest[0] & 1)

@@ -1,0 +1,210 @@
+"""Probabilities over "nothing changed", "changed with candidate c" and "grew over many commits". Decides nothing.
+
+Bayes on a grid. Unknown with every change: its size, and the rate of launches that show it (all of them, or a
+lottery). Unknown always: the noise of a pair of launches and the share of readings that a disturbance spoiled.
+A reading r at a position past the change has density (1 - rate) f(r; 0) + rate f(r; size), before it f(r; 0), with
+
+    f(r; m) = (1 - e) t_5((r - m) / s) / s + e Normal(r; m, SPOILED_SD^2)
+
+Candidates between two measured positions share their likelihood, so the grid is worked out by span, not by commit.
+Shape suffixes: R readings, U spans, K kinds of change, V kinds of noise, N candidates.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gamma, log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfguard.records import Outcome
+from perfguard.stats.culprit import Confirmation, Posterior, Reading, SearchSetup
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+# Sizes as multiples of the smallest change looked for; the larger ones are rarer, and evidence finds them anyway.
+SIZES = (1.0, 1.5, 2.25, 3.25, 4.5, 6.5, 9.5, 14.0, 20.0, 30.0, 45.0)
+SIZE_WEIGHTS = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
+# Sizes lie a factor of about 1.45 apart: what lies between is spread around the next one, as a share of it.
+BETWEEN_SIZES = 0.1
+LOTTERY_SIZES = (2.25, 3.25, 4.5, 6.5, 14.0)
+LOTTERY_RATES = (0.15, 0.3, 0.6)
+# Prior shares of all that can have changed. Small enough that PHANTOM at 0.99 needs no evidence against them, as it
+# could not be had in a few launches; a lottery's first slow launches outweigh it.
+LOTTERY_SHARE = 0.02
+GRADUAL_SHARE = 0.02
+# Noise of a pair against sqrt(2) x the expected noise of a launch.
+SCALES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+SPOILED_SHARES = (0.03, 0.15)
+SPOILED_SD = 0.12
+# Below this share of the smallest change the grid of sizes is coarser than the noise.
+LEAST_SD_SHARE = 0.1
+T5 = gamma(3.0) / (gamma(2.5) * sqrt(5.0 * pi))
+# A candidate that the verdict procedure found equal to its parent keeps this much of its probability.
+REFUTED = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Kinds of change (size, rate, prior weight; weights sum to 1) and kinds of noise (scale, spoiled share)."""
+
+    sizes_K: Floats
+    rates_K: Floats
+    weights_K: Floats
+    scales_V: Floats
+    spoiled_V: Floats
+
+
+def grid_of(setup: SearchSetup) -> Grid:
+    """The grid in which "slower" is up; readings are turned to it by `turned`."""
+    steps = [(size, 1.0, weight) for size, weight in zip(SIZES, SIZE_WEIGHTS, strict=True)]
+    draws = [(size, rate, 1.0) for size in LOTTERY_SIZES for rate in LOTTERY_RATES]
+    signs = (1.0, -1.0) if setup.look_for == "any" else (1.0,)
+    kinds = [
+        (sign * size * setup.smallest, rate, share * weight / total / len(signs))
+        for sign in signs
+        for group, share in ((steps, 1 - LOTTERY_SHARE), (draws, LOTTERY_SHARE))
+        for total in (sum(weight for _, _, weight in group),)
+        for size, rate, weight in group
+    ]
+    sd = sqrt(2) * max(setup.launch_sd, LEAST_SD_SHARE * setup.smallest)
+    noises = [(sd * scale, spoiled) for scale in SCALES for spoiled in SPOILED_SHARES]
+    sizes_K, rates_K, weights_K = np.array(kinds).T
+    scales_V, spoiled_V = np.array(noises).T
+    return Grid(sizes_K=sizes_K, rates_K=rates_K, weights_K=weights_K, scales_V=scales_V, spoiled_V=spoiled_V)
+
+
+def turned(setup: SearchSetup, log_slowdown: float) -> float:
+    return -log_slowdown if setup.look_for == "faster" else log_slowdown
+
+
+def density(off: Floats, scale: Floats, spoiled: Floats) -> Floats:
+    """f of the module docstring for readings that are `off` from their mean."""
+    core = T5 * (1 + (off / scale) ** 2 / 5) ** -3 / scale
+    wide = np.exp(-0.5 * (off / SPOILED_SD) ** 2) / (SPOILED_SD * sqrt(2 * pi))
+    return np.asarray((1 - spoiled) * core + spoiled * wide)
+
+
+def log_densities(grid: Grid, r_R: Floats, relative_R: Floats, share_R: Floats | None = None) -> tuple[Floats, Floats]:
+    """Log densities of readings before a change (R, V) and past it (R, K, V).
+
+    `relative_R`: their sd against a pair's; `share_R`: how much of the change each one shows, all of it by default.
+    """
+    scale_RV = relative_R[:, None] * grid.scales_V
+    before_RV = density(r_R[:, None], scale_RV, grid.spoiled_V)
+    size_RK = grid.sizes_K * (np.ones_like(r_R) if share_R is None else share_R)[:, None]
+    wider_RKV = np.sqrt(scale_RV[:, None, :] ** 2 + (BETWEEN_SIZES * size_RK[:, :, None]) ** 2)
+    past_RKV = density((r_R[:, None] - size_RK)[:, :, None], wider_RKV, grid.spoiled_V)
+    rate_K1 = grid.rates_K[:, None]
+    mixed_RKV = (1 - rate_K1) * before_RV[:, None, :] + rate_K1 * past_RKV
+    return np.log(before_RV), np.log(mixed_RKV)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Weights, up to one common factor: nothing changed, grew gradually, and each span of candidates by kind.
+
+    `ends_U`: last candidate of each span, the last one N. `spans_UK` is per unit of prior mass in the span.
+    """
+
+    none: float
+    gradual: float
+    spans_UK: Floats
+    ends_U: Numbers
+    noise: float
+
+
+def weigh(setup: SearchSetup, grid: Grid, readings: Sequence[Reading]) -> Evidence:
+    """Likelihoods of all readings, averaged over sizes and noise."""
+    r_R = np.array([turned(setup, reading.log_slowdown) for reading in readings], dtype=float)
+    relative_R = np.array([reading.relative_sd for reading in readings], dtype=float)
+    position_R = np.array([reading.position for reading in readings], dtype=np.int64)
+    before_RV, past_RKV = log_densities(grid, r_R, relative_R)
+    ends_U, gain_UKV = _gains(position_R, past_RKV - before_RV[:, None, :], setup.num_candidates)
+    base_V = before_RV.sum(axis=0)
+    logs_UKV = base_V + gain_UKV
+    ramps_WKV = _ramps(setup.num_candidates, grid, r_R, relative_R, position_R)
+    top = max(float(base_V.max()), float(logs_UKV.max()))
+    num_noises = len(grid.scales_V)
+    weights_UKV = np.exp(logs_UKV - top) * grid.weights_K[:, None] / num_noises
+    by_noise_V = np.exp(base_V - top) / num_noises + weights_UKV.sum(axis=(0, 1)) / len(ends_U)
+    gradual = float((np.exp(ramps_WKV - top) * grid.weights_K[:, None]).sum() / num_noises / max(1, len(ramps_WKV)))
+    return Evidence(
+        none=float(np.exp(base_V - top).mean()),
+        gradual=gradual,
+        spans_UK=weights_UKV.sum(axis=2),
+        ends_U=ends_U,
+        noise=float(by_noise_V @ grid.scales_V / by_noise_V.sum() / sqrt(2)),
+    )
+
+
+def _gains(position_R: Numbers, gain_RKV: Floats, num_candidates: int) -> tuple[Numbers, Floats]:
+    """Spans of candidates between measured positions, and what all readings at or past a span's end say for it."""
+    measured, which_R = np.unique(position_R, return_inverse=True)
+    is_at_MR = np.arange(len(measured))[:, None] == which_R[None, :]
+    sums_MKV = np.tensordot(is_at_MR.astype(float), gain_RKV, axes=1)
+    past_MKV = np.cumsum(sums_MKV[::-1], axis=0)[::-1]
+    if len(measured) and measured[-1] == num_candidates:
+        return measured, past_MKV
+    ends = np.append(measured, num_candidates)
+    return ends, np.concatenate([past_MKV, np.zeros((1, *gain_RKV.shape[1:]))])
+
+
+def _ramps(num: int, grid: Grid, r_R: Floats, relative_R: Floats, position_R: Numbers) -> Floats:
+    """Log likelihoods (W, K, V) of changes that grow evenly over the whole range or one half of it.
+
+    Only for ranges in which such a stretch is at least 8 commits long; a shorter one is searched commit by commit.
+    """
+    stretches = [(0.0, 1.0), (0.0, 0.5), (0.5, 1.0), (0.25, 0.75)]
+    kept = [(a * num, b * num) for a, b in stretches if (b - a) * num >= 8]
+    logs = []
+    for start, end in kept:
+        share_R = np.clip((position_R - start) / (end - start), 0.0, 1.0)
+        logs.append(log_densities(grid, r_R, relative_R, share_R)[1].sum(axis=0))
+    return np.array(logs).reshape(len(kept), len(grid.sizes_K), len(grid.scales_V))
+
+
+def prior_of(setup: SearchSetup) -> Floats:
+    """Prior share of each candidate among those that can have changed, sums to 1."""
+    weights_N = np.array(setup.weights if setup.weights else np.ones(setup.num_candidates), dtype=float)
+    return np.asarray(weights_N / weights_N.sum())
+
+
+def posterior_of(
+    setup: SearchSetup, readings: Sequence[Reading], confirmations: Mapping[int, Confirmation]
+) -> tuple[Posterior, Floats]:
+    """Posterior after the readings (none: the prior), and its `p_change` as an array (N)."""
+    grid = grid_of(setup)
+    found = weigh(setup, grid, readings)
+    prior_N = prior_of(setup) * (1 - GRADUAL_SHARE)
+    for after, confirmation in confirmations.items():
+        if confirmation.outcome is Outcome.EQUIVALENT:
+            prior_N[after - 1] *= REFUTED
+    span_N = np.searchsorted(found.ends_U, np.arange(1, setup.num_candidates + 1))
+    mass_U = np.bincount(span_N, weights=prior_N, minlength=len(found.ends_U))
+    change_UK = mass_U[:, None] * found.spans_UK
+    span_weight_U = found.spans_UK.sum(axis=1)
+    total = found.none + GRADUAL_SHARE * found.gradual + float(change_UK.sum())
+    p_N = prior_N * span_weight_U[span_N] / total
+    by_kind_K = change_UK.sum(axis=0) / max(float(change_UK.sum()), 1e-300)
+    is_lottery_K = grid.rates_K < 1
+    p_lottery = float(by_kind_K[is_lottery_K].sum())
+    rate = float(by_kind_K[is_lottery_K] @ grid.rates_K[is_lottery_K]) / max(p_lottery, 1e-300)
+    sign = -1.0 if setup.look_for == "faster" else 1.0
+    posterior = Posterior(
+        p_none=found.none / total,
+        p_gradual=GRADUAL_SHARE * found.gradual / total,
+        p_change=tuple(p_N.tolist()),
+        p_lottery=p_lottery,
+        slow_rate=rate,
+        log_slowdown=sign * float(by_kind_K @ grid.sizes_K),
+        noise=found.noise,
+    )
+    return posterior, p_N
+
+
+def log_odds(p: float) -> float:
+    """ln(p / (1 - p)), kept finite."""
+    p = min(max(p, 1e-12), 1 - 1e-12)
+    return log(p / (1 - p))
