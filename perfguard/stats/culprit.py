@@ -6,19 +6,18 @@ stored search it replays the search. No I/O, no clock, no git. The probabilities
 
 import hashlib
 from dataclasses import replace
-from math import log, log2, sqrt
+from math import exp
 
 import numpy as np
 
 from perfguard.errors import UsageError
 from perfguard.records import Outcome
-from perfguard.stats.culprit_model import Floats, log_odds, posterior_of
+from perfguard.stats.culprit_model import Floats, Numbers, log_odds, posterior_of
 from perfguard.stats.culprit_records import Confirmation, Posterior, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.lottery import launches_to_exclude
 
 # From here on a build is dear enough to read a commit twice while it is there.
 DEAR_BUILD = 10.0
-CONFIRMING = {"slower": (Outcome.REGRESSION,), "faster": (Outcome.IMPROVEMENT,)}
 
 
 def decide(setup: SearchSetup, state: SearchState) -> SearchDecision:
@@ -65,19 +64,11 @@ def before(state: SearchState, after: int) -> int:
 
 def _refuted(state: SearchState) -> frozenset[int]:
     """Candidates between two positions that the verdict procedure found equal."""
-    equal = (after for after, found in state.confirmations.items() if not _is_open(found) and not _is_change(found))
+    equal = (after for after, found in state.confirmations.items() if found.outcome is Outcome.EQUIVALENT)
     return frozenset(c for after in equal for c in range(before(state, after) + 1, after + 1))
 
 
-def _is_change(found: Confirmation) -> bool:
-    return found.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT)
-
-
-def _is_open(found: Confirmation) -> bool:
-    return found.outcome in (Outcome.INCONCLUSIVE, Outcome.SUSPECT, Outcome.INVALID)
-
-
-def is_wanted(setup: SearchSetup, posterior: Posterior, outcome: Outcome) -> bool:
+def _is_wanted(posterior: Posterior, outcome: Outcome) -> bool:
     """The verdict is a change in the direction that the search found."""
     is_up = posterior.log_slowdown > 0
     return outcome is (Outcome.REGRESSION if is_up else Outcome.IMPROVEMENT)
@@ -123,7 +114,7 @@ def _named(setup: SearchSetup, state: SearchState, posterior: Posterior, p_N: Fl
     return int(ends[best]) if sums[best] >= setup.p_culprit else None
 
 
-def _groups(setup: SearchSetup, state: SearchState) -> tuple[Floats, Floats]:
+def _groups(setup: SearchSetup, state: SearchState) -> tuple[Numbers, Numbers]:
     """Measurable positions above GOOD, and index into `p_change` of the first candidate of the group each one ends."""
     ends = np.array([i for i in range(1, setup.num_candidates + 1) if i not in state.unmeasurable])
     return ends, np.concatenate([[0], ends[:-1]])
@@ -137,7 +128,7 @@ def _confirm(setup: SearchSetup, state: SearchState, found: SearchDecision, afte
     if confirmation is None:
         return replace(named, state="confirm")
     done = replace(named, state="done", outcome="INCONCLUSIVE")
-    if not is_wanted(setup, found.posterior, confirmation.outcome):
+    if not _is_wanted(found.posterior, confirmation.outcome):
         return replace(done, reason=f"its comparison with its parent ended {confirmation.outcome}")
     if len(group) > 1:
         reason = "confirmed, but the commits between cannot be measured"
@@ -164,6 +155,29 @@ def _choose(setup: SearchSetup, state: SearchState, posterior: Posterior, p_N: F
     built = {reading.position for reading in state.readings}
     prices = 2.0 + setup.build_cost * np.array([end not in built for end in ends])
     return int(ends[(_bits(below) / prices).argmax()])
+
+
+def _expected_left(setup: SearchSetup, posterior: Posterior, p_N: Floats) -> float:
+    """Trials until PHANTOM or a named candidate, each weighed by its probability; a rough forecast.
+
+    To PHANTOM: the log odds still missing, at snr / 2 a reading against the smallest change. To a candidate: the
+    noisy-search bound (Burnashev), entropy / capacity + ln(1 / (1 - p_culprit)) / (snr / 2), and a third more.
+    """
+    to_phantom = max(0.0, log_odds(setup.p_phantom) - log_odds(posterior.p_none)) / _gain(posterior, setup.smallest)
+    p_change = p_N / p_N.sum()
+    entropy = float(-(p_change * np.log2(np.maximum(p_change, 1e-300))).sum())
+    size = max(abs(posterior.log_slowdown), setup.smallest)
+    shown = 1.0 - posterior.p_lottery * (1.0 - posterior.slow_rate)
+    gain = _gain(posterior, size) * shown
+    missing = max(0.0, log_odds(setup.p_culprit) - log_odds(float(p_change.max())))
+    to_culprit = 1.33 * (entropy / (shown * (1.0 - exp(-0.36 * _gain(posterior, size)))) + missing / gain)
+    readings = posterior.p_none * to_phantom + (1.0 - posterior.p_none) * to_culprit
+    return 2.0 * readings
+
+
+def _gain(posterior: Posterior, size: float) -> float:
+    """snr / 2: nats that one reading yields, on average, for a change of this size against none."""
+    return size**2 / (4.0 * posterior.noise**2)
 
 
 def _is_second_visit_due(setup: SearchSetup, state: SearchState) -> bool:

@@ -10,15 +10,14 @@ Candidates between two measured positions share their likelihood, so the grid is
 Shape suffixes: R readings, U spans, K kinds of change, V kinds of noise, N candidates.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gamma, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfguard.records import Outcome
-from perfguard.stats.culprit import Confirmation, Posterior, Reading, SearchSetup
+from perfguard.stats.culprit_records import Posterior, Reading, SearchSetup
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -172,15 +171,17 @@ def prior_of(setup: SearchSetup) -> Floats:
 
 
 def posterior_of(
-    setup: SearchSetup, readings: Sequence[Reading], confirmations: Mapping[int, Confirmation]
+    setup: SearchSetup, readings: Sequence[Reading], refuted: frozenset[int] = frozenset()
 ) -> tuple[Posterior, Floats]:
-    """Posterior after the readings (none: the prior), and its `p_change` as an array (N)."""
+    """Posterior after the readings (none: the prior), and its `p_change` as an array (N).
+
+    `refuted`: candidates that the verdict procedure found equal to what came before them.
+    """
     grid = grid_of(setup)
     found = weigh(setup, grid, readings)
     prior_N = prior_of(setup) * (1 - GRADUAL_SHARE)
-    for after, confirmation in confirmations.items():
-        if confirmation.outcome is Outcome.EQUIVALENT:
-            prior_N[after - 1] *= REFUTED
+    for candidate in refuted:
+        prior_N[candidate - 1] *= REFUTED
     span_N = np.searchsorted(found.ends_U, np.arange(1, setup.num_candidates + 1))
     mass_U = np.bincount(span_N, weights=prior_N, minlength=len(found.ends_U))
     change_UK = mass_U[:, None] * found.spans_UK
