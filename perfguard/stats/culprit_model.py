@@ -4,7 +4,7 @@ Bayes on a grid. Unknown with every change: its size, and the rate of launches t
 lottery). Unknown always: the noise of a pair of launches and the share of readings that a disturbance spoiled.
 A reading r at a position past the change has density (1 - rate) f(r; 0) + rate f(r; size), before it f(r; 0), with
 
-    f(r; m) = (1 - e) t_5((r - m) / s) / s + e Normal(r; m, SPOILED_SD^2)
+    f(r; m) = (1 - e) t_8((r - m) / s) / s + e Normal(r; m, SPOILED_SD^2)
 
 Candidates between two measured positions share their likelihood, so the grid is worked out by span, not by commit.
 Shape suffixes: R readings, U spans, K kinds of change, V kinds of noise, N candidates.
@@ -35,24 +35,28 @@ LOTTERY_SHARE = 0.02
 GRADUAL_SHARE = 0.02
 # Noise of a pair against sqrt(2) x the expected noise of a launch.
 SCALES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+SCALE_WEIGHTS = (0.045, 0.18, 0.53, 0.18, 0.045, 0.02)
 SPOILED_SHARES = (0.03, 0.15)
+SPOILED_WEIGHTS = (0.75, 0.25)
 SPOILED_SD = 0.12
 # Below this share of the smallest change the grid of sizes is coarser than the noise.
 LEAST_SD_SHARE = 0.1
-T5 = gamma(3.0) / (gamma(2.5) * sqrt(5.0 * pi))
+DF = 8.0
+T_PEAK = gamma((DF + 1) / 2) / (gamma(DF / 2) * sqrt(DF * pi))
 # A candidate that the verdict procedure found equal to its parent keeps this much of its probability.
 REFUTED = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Kinds of change (size, rate, prior weight; weights sum to 1) and kinds of noise (scale, spoiled share)."""
+    """Kinds of change (size, rate) and kinds of noise (scale, spoiled share), each with prior weights that sum to 1."""
 
     sizes_K: Floats
     rates_K: Floats
     weights_K: Floats
     scales_V: Floats
     spoiled_V: Floats
+    weights_V: Floats
 
 
 def grid_of(setup: SearchSetup) -> Grid:
@@ -68,10 +72,21 @@ def grid_of(setup: SearchSetup) -> Grid:
         for size, rate, weight in group
     ]
     sd = sqrt(2) * max(setup.launch_sd, LEAST_SD_SHARE * setup.smallest)
-    noises = [(sd * scale, spoiled) for scale in SCALES for spoiled in SPOILED_SHARES]
+    noises = [
+        (sd * scale, spoiled, scale_weight * spoiled_weight)
+        for scale, scale_weight in zip(SCALES, SCALE_WEIGHTS, strict=True)
+        for spoiled, spoiled_weight in zip(SPOILED_SHARES, SPOILED_WEIGHTS, strict=True)
+    ]
     sizes_K, rates_K, weights_K = np.array(kinds).T
-    scales_V, spoiled_V = np.array(noises).T
-    return Grid(sizes_K=sizes_K, rates_K=rates_K, weights_K=weights_K, scales_V=scales_V, spoiled_V=spoiled_V)
+    scales_V, spoiled_V, weights_V = np.array(noises).T
+    return Grid(
+        sizes_K=sizes_K,
+        rates_K=rates_K,
+        weights_K=weights_K,
+        scales_V=scales_V,
+        spoiled_V=spoiled_V,
+        weights_V=weights_V,
+    )
 
 
 def turned(setup: SearchSetup, log_slowdown: float) -> float:
@@ -80,7 +95,7 @@ def turned(setup: SearchSetup, log_slowdown: float) -> float:
 
 def density(off: Floats, scale: Floats, spoiled: Floats) -> Floats:
     """f of the module docstring for readings that are `off` from their mean."""
-    core = T5 * (1 + (off / scale) ** 2 / 5) ** -3 / scale
+    core = T_PEAK * (1 + (off / scale) ** 2 / DF) ** (-(DF + 1) / 2) / scale
     wide = np.exp(-0.5 * (off / SPOILED_SD) ** 2) / (SPOILED_SD * sqrt(2 * pi))
     return np.asarray((1 - spoiled) * core + spoiled * wide)
 
@@ -125,13 +140,13 @@ def weigh(setup: SearchSetup, grid: Grid, readings: Sequence[Reading]) -> Eviden
     logs_UKV = base_V + gain_UKV
     ramps_WKV = _ramps(setup.num_candidates, grid, r_R, relative_R, position_R)
     top = max(float(base_V.max()), float(logs_UKV.max()))
-    num_noises = len(grid.scales_V)
-    weights_UKV = np.exp(logs_UKV - top) * grid.weights_K[:, None] / num_noises
-    by_noise_V = np.exp(base_V - top) / num_noises + weights_UKV.sum(axis=(0, 1)) / len(ends_U)
-    gradual = float((np.exp(ramps_WKV - top) * grid.weights_K[:, None]).sum() / num_noises / max(1, len(ramps_WKV)))
+    prior_KV = grid.weights_K[:, None] * grid.weights_V
+    weights_UKV = np.exp(logs_UKV - top) * prior_KV
+    none_V = np.exp(base_V - top) * grid.weights_V
+    by_noise_V = none_V + weights_UKV.sum(axis=(0, 1)) / len(ends_U)
     return Evidence(
-        none=float(np.exp(base_V - top).mean()),
-        gradual=gradual,
+        none=float(none_V.sum()),
+        gradual=float((np.exp(ramps_WKV - top) * prior_KV).sum()) / max(1, len(ramps_WKV)),
         spans_UK=weights_UKV.sum(axis=2),
         ends_U=ends_U,
         noise=float(by_noise_V @ grid.scales_V / by_noise_V.sum() / sqrt(2)),
