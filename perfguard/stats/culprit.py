@@ -12,7 +12,7 @@ import numpy as np
 
 from perfguard.errors import UsageError
 from perfguard.records import Outcome
-from perfguard.stats.culprit_model import Floats, Numbers, log_odds, posterior_of
+from perfguard.stats.culprit_model import Beliefs, Floats, Numbers, beliefs_of, log_odds
 from perfguard.stats.culprit_records import Confirmation, Posterior, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.lottery import launches_to_exclude
 
@@ -26,15 +26,16 @@ def decide(setup: SearchSetup, state: SearchState) -> SearchDecision:
     Raises UsageError where BAD cannot be measured or the setup makes no sense.
     """
     _check(setup, state)
-    posterior, p_N = posterior_of(setup, state.readings, _refuted(state))
+    beliefs = beliefs_of(setup, state.readings, _refuted(state))
+    posterior = beliefs.posterior
     found = SearchDecision(
         state="measure",
         posterior=posterior,
-        range=_likeliest(p_N, setup.p_range),
+        range=_likeliest(beliefs.p_N, setup.p_range),
         is_lottery=posterior.p_lottery > 0.5 and posterior.p_none < 0.5,
         num_trials=_num_trials(state),
     )
-    return _end(setup, state, found, p_N) or _next(setup, state, found, p_N)
+    return _end(setup, state, found, beliefs.p_N) or _next(setup, state, found, beliefs)
 
 
 def _check(setup: SearchSetup, state: SearchState) -> None:
@@ -136,25 +137,20 @@ def _confirm(setup: SearchSetup, state: SearchState, found: SearchDecision, afte
     return replace(done, outcome="CULPRIT", culprit=after, is_confirmed=True, reason="confirmed against its parent")
 
 
-def _next(setup: SearchSetup, state: SearchState, found: SearchDecision, p_N: Floats) -> SearchDecision:
-    position = _choose(setup, state, found.posterior, p_N)
-    return replace(found, position=position, expected_trials_left=_expected_left(setup, found.posterior, p_N))
+def _next(setup: SearchSetup, state: SearchState, found: SearchDecision, beliefs: Beliefs) -> SearchDecision:
+    left = _expected_left(setup, found.posterior, beliefs.p_N)
+    return replace(found, position=_choose(setup, state, beliefs.contrast_N), expected_trials_left=left)
 
 
-def _choose(setup: SearchSetup, state: SearchState, posterior: Posterior, p_N: Floats) -> int:
-    """The measurable position that splits the probability in half, "none" lying after BAD.
-
-    Where builds cost time: most expected bits (of the halving) per trial, a build that is missing included.
-    """
-    ends, _ = _groups(setup, state)
+def _choose(setup: SearchSetup, state: SearchState, contrast_N: Floats) -> int:
+    """The measurable position at which the hypotheses disagree most: where the posterior splits in half, with "none"
+    lying after BAD; per trial of its price where a build costs time."""
     if _is_second_visit_due(setup, state):
         return state.readings[-1].position
-    below = np.cumsum(p_N)[ends - 1] + posterior.p_gradual * ends / setup.num_candidates
-    if setup.build_cost <= 0:
-        return int(ends[np.abs(below - 0.5).argmin()])
+    ends, _ = _groups(setup, state)
     built = {reading.position for reading in state.readings}
     prices = 2.0 + setup.build_cost * np.array([end not in built for end in ends])
-    return int(ends[(_bits(below) / prices).argmax()])
+    return int(ends[(contrast_N[ends - 1] / prices).argmax()])
 
 
 def _expected_left(setup: SearchSetup, posterior: Posterior, p_N: Floats) -> float:
@@ -185,12 +181,6 @@ def _is_second_visit_due(setup: SearchSetup, state: SearchState) -> bool:
         return False
     last = state.readings[-1].position
     return sum(reading.position == last for reading in state.readings) == 1
-
-
-def _bits(p: Floats) -> Floats:
-    """Entropy of a coin with probability p, in bits."""
-    q = np.clip(p, 1e-12, 1 - 1e-12)
-    return np.asarray(-q * np.log2(q) - (1 - q) * np.log2(1 - q))
 
 
 def is_anchor_first(setup: SearchSetup, index: int) -> bool:

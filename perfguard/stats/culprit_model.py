@@ -33,6 +33,8 @@ LOTTERY_RATES = (0.15, 0.3, 0.6)
 # could not be had in a few launches; a lottery's first slow launches outweigh it.
 LOTTERY_SHARE = 0.02
 GRADUAL_SHARE = 0.02
+RAMPS = ((0.0, 1.0), (0.0, 0.5), (0.25, 0.75), (0.5, 1.0))
+LEAST_RAMP = 8
 # Noise of a pair against sqrt(2) x the expected noise of a launch.
 SCALES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 SCALE_WEIGHTS = (0.045, 0.18, 0.53, 0.18, 0.045, 0.02)
@@ -45,6 +47,7 @@ DF = 8.0
 T_PEAK = gamma((DF + 1) / 2) / (gamma(DF / 2) * sqrt(DF * pi))
 # A candidate that the verdict procedure found equal to its parent keeps this much of its probability.
 REFUTED = 0.001
+TINY = 1e-300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,13 +120,14 @@ def log_densities(grid: Grid, r_R: Floats, relative_R: Floats, share_R: Floats |
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Weights, up to one common factor: nothing changed, grew gradually, and each span of candidates by kind.
+    """Weights, up to one common factor: nothing changed, each stretch it may have grown over by kind, and each span of
+    candidates by kind, per unit of prior mass in it.
 
-    `ends_U`: last candidate of each span, the last one N. `spans_UK` is per unit of prior mass in the span.
+    `ends_U`: last candidate of each span, the last one N. `noise`: expected sd of one launch.
     """
 
     none: float
-    gradual: float
+    ramps_WK: Floats
     spans_UK: Floats
     ends_U: Numbers
     noise: float
@@ -138,15 +142,16 @@ def weigh(setup: SearchSetup, grid: Grid, readings: Sequence[Reading]) -> Eviden
     ends_U, gain_UKV = _gains(position_R, past_RKV - before_RV[:, None, :], setup.num_candidates)
     base_V = before_RV.sum(axis=0)
     logs_UKV = base_V + gain_UKV
-    ramps_WKV = _ramps(setup.num_candidates, grid, r_R, relative_R, position_R)
     top = max(float(base_V.max()), float(logs_UKV.max()))
     prior_KV = grid.weights_K[:, None] * grid.weights_V
     weights_UKV = np.exp(logs_UKV - top) * prior_KV
     none_V = np.exp(base_V - top) * grid.weights_V
     by_noise_V = none_V + weights_UKV.sum(axis=(0, 1)) / len(ends_U)
+    shares_WR = [ramp_share(ramp, position_R) for ramp in ramps_of(setup.num_candidates)]
+    ramps = [log_densities(grid, r_R, relative_R, share_R)[1].sum(axis=0) for share_R in shares_WR]
     return Evidence(
         none=float(none_V.sum()),
-        gradual=float((np.exp(ramps_WKV - top) * prior_KV).sum()) / max(1, len(ramps_WKV)),
+        ramps_WK=np.array([(np.exp(logs_KV - top) * prior_KV).sum(axis=1) for logs_KV in ramps]),
         spans_UK=weights_UKV.sum(axis=2),
         ends_U=ends_U,
         noise=float(by_noise_V @ grid.scales_V / by_noise_V.sum() / sqrt(2)),
@@ -165,18 +170,18 @@ def _gains(position_R: Numbers, gain_RKV: Floats, num_candidates: int) -> tuple[
     return ends, np.concatenate([past_MKV, np.zeros((1, *gain_RKV.shape[1:]))])
 
 
-def _ramps(num: int, grid: Grid, r_R: Floats, relative_R: Floats, position_R: Numbers) -> Floats:
-    """Log likelihoods (W, K, V) of changes that grow evenly over the whole range or one half of it.
+def ramps_of(num_candidates: int) -> list[tuple[float, float]]:
+    """Stretches (from, to) over which a change may have grown evenly: the whole range and halves of it.
 
-    Only for ranges in which such a stretch is at least 8 commits long; a shorter one is searched commit by commit.
+    None where they would be shorter than LEAST_RAMP commits; such a stretch is searched commit by commit.
     """
-    stretches = [(0.0, 1.0), (0.0, 0.5), (0.5, 1.0), (0.25, 0.75)]
-    kept = [(a * num, b * num) for a, b in stretches if (b - a) * num >= 8]
-    logs = []
-    for start, end in kept:
-        share_R = np.clip((position_R - start) / (end - start), 0.0, 1.0)
-        logs.append(log_densities(grid, r_R, relative_R, share_R)[1].sum(axis=0))
-    return np.array(logs).reshape(len(kept), len(grid.sizes_K), len(grid.scales_V))
+    stretches = [(start * num_candidates, end * num_candidates) for start, end in RAMPS]
+    return [(start, end) for start, end in stretches if end - start >= LEAST_RAMP]
+
+
+def ramp_share(ramp: tuple[float, float], position: Numbers) -> Floats:
+    start, end = ramp
+    return np.asarray(np.clip((position - start) / (end - start), 0.0, 1.0))
 
 
 def prior_of(setup: SearchSetup) -> Floats:
@@ -185,39 +190,67 @@ def prior_of(setup: SearchSetup) -> Floats:
     return np.asarray(weights_N / weights_N.sum())
 
 
-def posterior_of(
-    setup: SearchSetup, readings: Sequence[Reading], refuted: frozenset[int] = frozenset()
-) -> tuple[Posterior, Floats]:
-    """Posterior after the readings (none: the prior), and its `p_change` as an array (N).
+@dataclass(frozen=True, kw_only=True)
+class Beliefs:
+    """The posterior as arrays, by candidate (N) and by position 1..N.
+
+    `contrast_N`: how far the hypotheses disagree on what a reading at each position will show (variance, log^2).
+    """
+
+    posterior: Posterior
+    p_N: Floats
+    contrast_N: Floats
+
+
+def beliefs_of(setup: SearchSetup, readings: Sequence[Reading], refuted: frozenset[int] = frozenset()) -> Beliefs:
+    """What is believed after the readings (none: the prior).
 
     `refuted`: candidates that the verdict procedure found equal to what came before them.
     """
     grid = grid_of(setup)
     found = weigh(setup, grid, readings)
     prior_N = prior_of(setup) * (1 - GRADUAL_SHARE)
-    for candidate in refuted:
-        prior_N[candidate - 1] *= REFUTED
+    prior_N[[candidate - 1 for candidate in refuted]] *= REFUTED
     span_N = np.searchsorted(found.ends_U, np.arange(1, setup.num_candidates + 1))
     mass_U = np.bincount(span_N, weights=prior_N, minlength=len(found.ends_U))
-    change_UK = mass_U[:, None] * found.spans_UK
-    span_weight_U = found.spans_UK.sum(axis=1)
-    total = found.none + GRADUAL_SHARE * found.gradual + float(change_UK.sum())
-    p_N = prior_N * span_weight_U[span_N] / total
-    by_kind_K = change_UK.sum(axis=0) / max(float(change_UK.sum()), 1e-300)
+    change_K = mass_U @ found.spans_UK
+    ramps_W = GRADUAL_SHARE * found.ramps_WK.sum(axis=-1) / max(1, len(found.ramps_WK))
+    total = found.none + float(ramps_W.sum()) + float(change_K.sum())
+    p_N = prior_N * found.spans_UK.sum(axis=1)[span_N] / total
+    sizes_N, sizes_W = _typical(grid, found.spans_UK)[span_N], _typical(grid, found.ramps_WK)
+    by_kind_K = change_K / max(float(change_K.sum()), TINY)
     is_lottery_K = grid.rates_K < 1
     p_lottery = float(by_kind_K[is_lottery_K].sum())
-    rate = float(by_kind_K[is_lottery_K] @ grid.rates_K[is_lottery_K]) / max(p_lottery, 1e-300)
-    sign = -1.0 if setup.look_for == "faster" else 1.0
     posterior = Posterior(
         p_none=found.none / total,
-        p_gradual=GRADUAL_SHARE * found.gradual / total,
+        p_gradual=float(ramps_W.sum()) / total,
         p_change=tuple(p_N.tolist()),
         p_lottery=p_lottery,
-        slow_rate=rate,
-        log_slowdown=sign * float(by_kind_K @ grid.sizes_K),
+        slow_rate=float(by_kind_K[is_lottery_K] @ grid.rates_K[is_lottery_K]) / max(p_lottery, TINY),
+        log_slowdown=turned(setup, float(by_kind_K @ grid.sizes_K)),
         noise=found.noise,
     )
-    return posterior, p_N
+    return Beliefs(posterior=posterior, p_N=p_N, contrast_N=_contrast(p_N, sizes_N, ramps_W / total, sizes_W))
+
+
+def _typical(grid: Grid, weights_UK: Floats) -> Floats:
+    """Root mean square of what a reading past the change shows, under each row of weights; sign left aside."""
+    shown_K = (grid.sizes_K * grid.rates_K) ** 2
+    return np.sqrt(weights_UK.reshape(-1, len(shown_K)) @ shown_K / np.maximum(weights_UK.sum(axis=-1), TINY))
+
+
+def _contrast(p_N: Floats, sizes_N: Floats, p_W: Floats, sizes_W: Floats) -> Floats:
+    """Variance over the hypotheses of the expected reading, at positions 1..N.
+
+    With one known size it is size^2 q (1 - q) for a change at or before the position with probability q: largest where
+    the posterior splits in half. With gradual change alive it is largest where a step and a ramp differ.
+    """
+    mean_N, square_N = np.cumsum(p_N * sizes_N), np.cumsum(p_N * sizes_N**2)
+    position = np.arange(1, len(p_N) + 1)
+    for ramp, p, size in zip(ramps_of(len(p_N)), p_W, sizes_W, strict=True):
+        shown_N = size * ramp_share(ramp, position)
+        mean_N, square_N = mean_N + p * shown_N, square_N + p * shown_N**2
+    return np.asarray(square_N - mean_N**2)
 
 
 def log_odds(p: float) -> float:
