@@ -41,9 +41,9 @@ class World:
 
 def search(setup: SearchSetup, world: World) -> Searched:
     """Follows the decisions to their end."""
-    state = SearchState()
+    state, memo = SearchState(), {}
     named, before = None, 0
-    while (decision := decide(setup, state)).state != "done":
+    while (decision := decide(setup, state, memo)).state != "done":
         if decision.state == "measure":
             state = replace(state, readings=(*state.readings, read(setup, world, decision, len(state.readings))))
             continue

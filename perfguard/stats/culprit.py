@@ -12,7 +12,7 @@ import numpy as np
 
 from perfguard.errors import UsageError
 from perfguard.records import Outcome
-from perfguard.stats.culprit_model import Beliefs, Floats, Numbers, beliefs_of, log_odds
+from perfguard.stats.culprit_model import Beliefs, Floats, Memo, Numbers, beliefs_of, log_odds
 from perfguard.stats.culprit_records import Confirmation, Posterior, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.lottery import launches_to_exclude
 
@@ -20,13 +20,14 @@ from perfguard.stats.lottery import launches_to_exclude
 DEAR_BUILD = 10.0
 
 
-def decide(setup: SearchSetup, state: SearchState) -> SearchDecision:
+def decide(setup: SearchSetup, state: SearchState, memo: Memo | None = None) -> SearchDecision:
     """The next step after everything known so far. `state.confirmations` are keyed by the `after` they confirmed.
 
+    `memo`: an empty dict, handed in again with every call of one search, makes a long search fast; no result changes.
     Raises UsageError where BAD cannot be measured or the setup makes no sense.
     """
     _check(setup, state)
-    beliefs = beliefs_of(setup, state.readings, _refuted(state))
+    beliefs = beliefs_of(setup, state.readings, _refuted(state), memo)
     posterior = beliefs.posterior
     found = SearchDecision(
         state="measure",

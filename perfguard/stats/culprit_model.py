@@ -96,26 +96,37 @@ def turned(setup: SearchSetup, log_slowdown: float) -> float:
     return -log_slowdown if setup.look_for == "faster" else log_slowdown
 
 
-def density(off: Floats, scale: Floats, spoiled: Floats) -> Floats:
+def density(off: float | Floats, scale: Floats, spoiled: Floats) -> Floats:
     """f of the module docstring for readings that are `off` from their mean."""
-    core = T_PEAK * (1 + (off / scale) ** 2 / DF) ** (-(DF + 1) / 2) / scale
+    core = T_PEAK * np.exp(-(DF + 1) / 2 * np.log1p((off / scale) ** 2 / DF)) / scale
     wide = np.exp(-0.5 * (off / SPOILED_SD) ** 2) / (SPOILED_SD * sqrt(2 * pi))
     return np.asarray((1 - spoiled) * core + spoiled * wide)
 
 
-def log_densities(grid: Grid, r_R: Floats, relative_R: Floats, share_R: Floats | None = None) -> tuple[Floats, Floats]:
-    """Log densities of readings before a change (R, V) and past it (R, K, V).
+@dataclass(frozen=True, kw_only=True)
+class Likelihood:
+    """Log densities of one reading: before any change (V), past a change (K, V), on each ramp (W, K, V)."""
 
-    `relative_R`: their sd against a pair's; `share_R`: how much of the change each one shows, all of it by default.
-    """
-    scale_RV = relative_R[:, None] * grid.scales_V
-    before_RV = density(r_R[:, None], scale_RV, grid.spoiled_V)
-    size_RK = grid.sizes_K * (np.ones_like(r_R) if share_R is None else share_R)[:, None]
-    wider_RKV = np.sqrt(scale_RV[:, None, :] ** 2 + (BETWEEN_SIZES * size_RK[:, :, None]) ** 2)
-    past_RKV = density((r_R[:, None] - size_RK)[:, :, None], wider_RKV, grid.spoiled_V)
+    before_V: Floats
+    past_KV: Floats
+    ramps_WKV: Floats
+
+
+# Likelihoods of readings already seen in the same search; saves time and changes nothing.
+Memo = dict[Reading, Likelihood]
+
+
+def likelihood_of(setup: SearchSetup, grid: Grid, reading: Reading) -> Likelihood:
+    r = turned(setup, reading.log_slowdown)
+    scale_V = reading.relative_sd * grid.scales_V
+    shares = [ramp_share(ramp, np.array(reading.position)) for ramp in ramps_of(setup.num_candidates)]
+    size_WK = np.array([1.0, *shares])[:, None] * grid.sizes_K
+    wider_WKV = np.sqrt(scale_V**2 + (BETWEEN_SIZES * size_WK[:, :, None]) ** 2)
+    before_V = density(r, scale_V, grid.spoiled_V)
+    past_WKV = density((r - size_WK)[:, :, None], wider_WKV, grid.spoiled_V)
     rate_K1 = grid.rates_K[:, None]
-    mixed_RKV = (1 - rate_K1) * before_RV[:, None, :] + rate_K1 * past_RKV
-    return np.log(before_RV), np.log(mixed_RKV)
+    mixed_WKV = np.log((1 - rate_K1) * before_V + rate_K1 * past_WKV)
+    return Likelihood(before_V=np.log(before_V), past_KV=mixed_WKV[0], ramps_WKV=mixed_WKV[1:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,41 +144,44 @@ class Evidence:
     noise: float
 
 
-def weigh(setup: SearchSetup, grid: Grid, readings: Sequence[Reading]) -> Evidence:
+def weigh(setup: SearchSetup, grid: Grid, readings: Sequence[Reading], memo: Memo) -> Evidence:
     """Likelihoods of all readings, averaged over sizes and noise."""
-    r_R = np.array([turned(setup, reading.log_slowdown) for reading in readings], dtype=float)
-    relative_R = np.array([reading.relative_sd for reading in readings], dtype=float)
-    position_R = np.array([reading.position for reading in readings], dtype=np.int64)
-    before_RV, past_RKV = log_densities(grid, r_R, relative_R)
-    ends_U, gain_UKV = _gains(position_R, past_RKV - before_RV[:, None, :], setup.num_candidates)
-    base_V = before_RV.sum(axis=0)
+    for reading in readings:
+        if reading not in memo:
+            memo[reading] = likelihood_of(setup, grid, reading)
+    found = [memo[reading] for reading in readings]
+    base_V = np.sum([one.before_V for one in found], axis=0) if found else np.zeros_like(grid.scales_V)
+    ends_U, gain_UKV = _gains(setup, grid, readings, found)
     logs_UKV = base_V + gain_UKV
     top = max(float(base_V.max()), float(logs_UKV.max()))
     prior_KV = grid.weights_K[:, None] * grid.weights_V
     weights_UKV = np.exp(logs_UKV - top) * prior_KV
     none_V = np.exp(base_V - top) * grid.weights_V
     by_noise_V = none_V + weights_UKV.sum(axis=(0, 1)) / len(ends_U)
-    shares_WR = [ramp_share(ramp, position_R) for ramp in ramps_of(setup.num_candidates)]
-    ramps = [log_densities(grid, r_R, relative_R, share_R)[1].sum(axis=0) for share_R in shares_WR]
+    empty_WKV = np.zeros((len(ramps_of(setup.num_candidates)), *prior_KV.shape))
+    ramps_WKV = np.sum([one.ramps_WKV for one in found], axis=0) if found else empty_WKV
     return Evidence(
         none=float(none_V.sum()),
-        ramps_WK=np.array([(np.exp(logs_KV - top) * prior_KV).sum(axis=1) for logs_KV in ramps]),
+        ramps_WK=(np.exp(ramps_WKV - top) * prior_KV).sum(axis=2),
         spans_UK=weights_UKV.sum(axis=2),
         ends_U=ends_U,
         noise=float(by_noise_V @ grid.scales_V / by_noise_V.sum() / sqrt(2)),
     )
 
 
-def _gains(position_R: Numbers, gain_RKV: Floats, num_candidates: int) -> tuple[Numbers, Floats]:
-    """Spans of candidates between measured positions, and what all readings at or past a span's end say for it."""
-    measured, which_R = np.unique(position_R, return_inverse=True)
-    is_at_MR = np.arange(len(measured))[:, None] == which_R[None, :]
-    sums_MKV = np.tensordot(is_at_MR.astype(float), gain_RKV, axes=1)
-    past_MKV = np.cumsum(sums_MKV[::-1], axis=0)[::-1]
-    if len(measured) and measured[-1] == num_candidates:
-        return measured, past_MKV
-    ends = np.append(measured, num_candidates)
-    return ends, np.concatenate([past_MKV, np.zeros((1, *gain_RKV.shape[1:]))])
+def _gains(
+    setup: SearchSetup, grid: Grid, readings: Sequence[Reading], found: Sequence[Likelihood]
+) -> tuple[Numbers, Floats]:
+    """Spans of candidates between measured positions, and what the readings at or past each span's end say for it.
+
+    The last span may end at BAD unmeasured: no reading speaks for it.
+    """
+    ends = sorted({reading.position for reading in readings} | {setup.num_candidates})
+    row_of = {end: row for row, end in enumerate(ends)}
+    gain_UKV = np.zeros((len(ends), len(grid.sizes_K), len(grid.scales_V)))
+    for reading, one in zip(readings, found, strict=True):
+        gain_UKV[row_of[reading.position]] += one.past_KV - one.before_V
+    return np.array(ends), np.cumsum(gain_UKV[::-1], axis=0)[::-1]
 
 
 def ramps_of(num_candidates: int) -> list[tuple[float, float]]:
@@ -202,13 +216,18 @@ class Beliefs:
     contrast_N: Floats
 
 
-def beliefs_of(setup: SearchSetup, readings: Sequence[Reading], refuted: frozenset[int] = frozenset()) -> Beliefs:
+def beliefs_of(
+    setup: SearchSetup,
+    readings: Sequence[Reading],
+    refuted: frozenset[int] = frozenset(),
+    memo: Memo | None = None,
+) -> Beliefs:
     """What is believed after the readings (none: the prior).
 
     `refuted`: candidates that the verdict procedure found equal to what came before them.
     """
     grid = grid_of(setup)
-    found = weigh(setup, grid, readings)
+    found = weigh(setup, grid, readings, {} if memo is None else memo)
     prior_N = prior_of(setup) * (1 - GRADUAL_SHARE)
     prior_N[[candidate - 1 for candidate in refuted]] *= REFUTED
     span_N = np.searchsorted(found.ends_U, np.arange(1, setup.num_candidates + 1))
