@@ -12,12 +12,13 @@ import numpy as np
 
 from perfguard.errors import UsageError
 from perfguard.records import Outcome
-from perfguard.stats.culprit_model import Beliefs, Floats, Memo, Numbers, beliefs_of, log_odds
+from perfguard.stats.culprit_model import TINY, Beliefs, Floats, Memo, Numbers, beliefs_of, log_odds
 from perfguard.stats.culprit_records import Confirmation, Posterior, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.lottery import launches_to_exclude
 
-# From here on a build is dear enough to read a commit twice while it is there.
-DEAR_BUILD = 10.0
+# A missing build weighs at most this many trials when the next commit is chosen: more buys hardly fewer builds for
+# many more trials (docs/decisions/0004-bisect.md).
+MOST_BUILD_WEIGHT = 1.0
 
 
 def decide(setup: SearchSetup, state: SearchState, memo: Memo | None = None) -> SearchDecision:
@@ -94,7 +95,7 @@ def _end(setup: SearchSetup, state: SearchState, found: SearchDecision, p_N: Flo
         return _confirm(setup, state, found, after)
     if posterior.p_none <= setup.p_none and posterior.p_gradual >= setup.p_culprit:
         reason = "the change grew over many commits; no single one is to blame"
-        return replace(found, state="done", outcome="INCONCLUSIVE", is_gradual=True, reason=reason)
+        return replace(found, state="done", outcome="INCONCLUSIVE", range=(), is_gradual=True, reason=reason)
     if found.num_trials >= setup.max_trials:
         reason = f"not decided after {found.num_trials} trials"
         return replace(found, state="done", outcome="INCONCLUSIVE", reason=reason)
@@ -146,11 +147,10 @@ def _next(setup: SearchSetup, state: SearchState, found: SearchDecision, beliefs
 def _choose(setup: SearchSetup, state: SearchState, contrast_N: Floats) -> int:
     """The measurable position at which the hypotheses disagree most: where the posterior splits in half, with "none"
     lying after BAD; per trial of its price where a build costs time."""
-    if _is_second_visit_due(setup, state):
-        return state.readings[-1].position
     ends, _ = _groups(setup, state)
     built = {reading.position for reading in state.readings}
-    prices = 2.0 + setup.build_cost * np.array([end not in built for end in ends])
+    weight = min(setup.build_cost, MOST_BUILD_WEIGHT)
+    prices = 2.0 + weight * np.array([end not in built for end in ends])
     return int(ends[(contrast_N[ends - 1] / prices).argmax()])
 
 
@@ -161,7 +161,7 @@ def _expected_left(setup: SearchSetup, posterior: Posterior, p_N: Floats) -> flo
     noisy-search bound (Burnashev), entropy / capacity + ln(1 / (1 - p_culprit)) / (snr / 2), and a third more.
     """
     to_phantom = max(0.0, log_odds(setup.p_phantom) - log_odds(posterior.p_none)) / _gain(posterior, setup.smallest)
-    p_change = p_N / p_N.sum()
+    p_change = p_N / max(float(p_N.sum()), TINY)
     entropy = float(-(p_change * np.log2(np.maximum(p_change, 1e-300))).sum())
     size = max(abs(posterior.log_slowdown), setup.smallest)
     shown = 1.0 - posterior.p_lottery * (1.0 - posterior.slow_rate)
@@ -175,13 +175,6 @@ def _expected_left(setup: SearchSetup, posterior: Posterior, p_N: Floats) -> flo
 def _gain(posterior: Posterior, size: float) -> float:
     """snr / 2: nats that one reading yields, on average, for a change of this size against none."""
     return size**2 / (4.0 * posterior.noise**2)
-
-
-def _is_second_visit_due(setup: SearchSetup, state: SearchState) -> bool:
-    if setup.build_cost < DEAR_BUILD or not state.readings:
-        return False
-    last = state.readings[-1].position
-    return sum(reading.position == last for reading in state.readings) == 1
 
 
 def is_anchor_first(setup: SearchSetup, index: int) -> bool:

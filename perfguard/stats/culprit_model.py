@@ -47,6 +47,8 @@ DF = 8.0
 T_PEAK = gamma((DF + 1) / 2) / (gamma(DF / 2) * sqrt(DF * pi))
 # A candidate that the verdict procedure found equal to its parent keeps this much of its probability.
 REFUTED = 0.001
+# Least prior weight of a candidate against the mean one.
+LEAST_WEIGHT = 1e-4
 TINY = 1e-300
 
 
@@ -153,13 +155,14 @@ def weigh(setup: SearchSetup, grid: Grid, readings: Sequence[Reading], memo: Mem
     base_V = np.sum([one.before_V for one in found], axis=0) if found else np.zeros_like(grid.scales_V)
     ends_U, gain_UKV = _gains(setup, grid, readings, found)
     logs_UKV = base_V + gain_UKV
-    top = max(float(base_V.max()), float(logs_UKV.max()))
+    empty_WKV = np.zeros((len(ramps_of(setup.num_candidates)), len(grid.sizes_K), len(grid.scales_V)))
+    ramps_WKV = np.sum([one.ramps_WKV for one in found], axis=0) if found else empty_WKV
+    # The largest weight becomes 1, so that none overflows.
+    top = max(float(logs.max(initial=-np.inf)) for logs in (base_V, logs_UKV, ramps_WKV))
     prior_KV = grid.weights_K[:, None] * grid.weights_V
     weights_UKV = np.exp(logs_UKV - top) * prior_KV
     none_V = np.exp(base_V - top) * grid.weights_V
     by_noise_V = none_V + weights_UKV.sum(axis=(0, 1)) / len(ends_U)
-    empty_WKV = np.zeros((len(ramps_of(setup.num_candidates)), *prior_KV.shape))
-    ramps_WKV = np.sum([one.ramps_WKV for one in found], axis=0) if found else empty_WKV
     return Evidence(
         none=float(none_V.sum()),
         ramps_WK=(np.exp(ramps_WKV - top) * prior_KV).sum(axis=2),
@@ -199,8 +202,10 @@ def ramp_share(ramp: tuple[float, float], position: Numbers) -> Floats:
 
 
 def prior_of(setup: SearchSetup) -> Floats:
-    """Prior share of each candidate among those that can have changed, sums to 1."""
+    """Prior share of each candidate among those that can have changed, sums to 1. None is so small that evidence
+    could not outweigh it."""
     weights_N = np.array(setup.weights if setup.weights else np.ones(setup.num_candidates), dtype=float)
+    weights_N = np.maximum(weights_N, LEAST_WEIGHT * weights_N.mean())
     return np.asarray(weights_N / weights_N.sum())
 
 
