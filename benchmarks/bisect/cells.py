@@ -107,7 +107,7 @@ def add_chunk(cell: Cell, tally: Tally) -> Tally:
 
 def history_of(cell: Cell, culprit: int, rng: np.random.Generator) -> History:
     if cell.kind == "ramp":
-        return plain(cell.num, {c: cell.effect / cell.num for c in range(1, cell.num + 1)})
+        return plain(cell.num, dict.fromkeys(range(1, cell.num + 1), cell.effect / cell.num))
     if cell.kind == "stairs":
         return plain(cell.num, {int(c) + 1: cell.effect / 8 for c in rng.choice(cell.num, 8, replace=False)})
     if cell.kind == "lottery":

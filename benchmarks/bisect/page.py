@@ -1,1 +1,2 @@
-def page(t): return ""
+def page(t):
+    return ""

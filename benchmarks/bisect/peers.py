@@ -92,7 +92,7 @@ def asv_find(run: Run, num: int) -> Named:
 
 
 def pinpoint(run: Run, num: int) -> Named:
-    """Pinpoint: 10 launches of each end, doubled while unclear, p = min(U test, KS test); into every half that differs."""
+    """Pinpoint: 10 launches of each end, doubled while unclear, p = min(U, KS); into every half that differs."""
     bench = Bench(run=run)
     open_ranges, culprits = [(0, num)], set()
     while open_ranges:

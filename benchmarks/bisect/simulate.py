@@ -50,7 +50,7 @@ EXTRA = [Cell(num=64, effect=0.05, scenario="drift"), Cell(num=64, effect=0.10)]
 
 def wanted(options: argparse.Namespace) -> dict[Cell, int]:
     """How many searches each cell is to hold."""
-    counts = {cell: options.false_count for cell in PHANTOMS}
+    counts = dict.fromkeys(PHANTOMS, options.false_count)
     ours = [*EXTRA, *CULPRITS, *SIZES, *APART, *WRONG_SDS, *NOISY, *SHAPES]
     for cell in ours:
         is_main = cell.num == 64 and cell.kind == "step" and cell.sd == cell.assumed_sd == 0.01

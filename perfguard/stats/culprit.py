@@ -13,7 +13,7 @@ import numpy as np
 from perfguard.errors import UsageError
 from perfguard.records import Outcome
 from perfguard.stats.culprit_model import TINY, Beliefs, Floats, Memo, Numbers, beliefs_of, log_odds
-from perfguard.stats.culprit_records import Confirmation, Posterior, SearchDecision, SearchSetup, SearchState
+from perfguard.stats.culprit_records import Posterior, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.lottery import launches_to_exclude
 
 # A missing build weighs at most this many trials when the next commit is chosen: more buys hardly fewer builds for
@@ -33,11 +33,11 @@ def decide(setup: SearchSetup, state: SearchState, memo: Memo | None = None) -> 
     found = SearchDecision(
         state="measure",
         posterior=posterior,
-        range=_likeliest(beliefs.p_N, setup.p_range),
+        range=_likeliest(beliefs.by_candidate, setup.p_range),
         is_lottery=posterior.p_lottery > 0.5 and posterior.p_none < 0.5,
         num_trials=_num_trials(state),
     )
-    return _end(setup, state, found, beliefs.p_N) or _next(setup, state, found, beliefs)
+    return _end(setup, state, found, beliefs.by_candidate) or _next(setup, state, found, beliefs)
 
 
 def _check(setup: SearchSetup, state: SearchState) -> None:
@@ -140,8 +140,8 @@ def _confirm(setup: SearchSetup, state: SearchState, found: SearchDecision, afte
 
 
 def _next(setup: SearchSetup, state: SearchState, found: SearchDecision, beliefs: Beliefs) -> SearchDecision:
-    left = _expected_left(setup, found.posterior, beliefs.p_N)
-    return replace(found, position=_choose(setup, state, beliefs.contrast_N), expected_trials_left=left)
+    left = _expected_left(setup, found.posterior, beliefs.by_candidate)
+    return replace(found, position=_choose(setup, state, beliefs.contrast), expected_trials_left=left)
 
 
 def _choose(setup: SearchSetup, state: SearchState, contrast_N: Floats) -> int:

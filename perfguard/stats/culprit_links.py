@@ -54,10 +54,8 @@ def confirm_policy(policy: Policy) -> Policy:
     )
 
 
-def unexplained(
-    setup: SearchSetup, readings: Sequence[Reading], found: Confirmation
-) -> float | None:
-    """Log slowdown of BAD against GOOD that a confirmed culprit (`found`) leaves over; None where it explains all there is.
+def unexplained(setup: SearchSetup, readings: Sequence[Reading], found: Confirmation) -> float | None:
+    """Log slowdown of BAD against GOOD that a confirmed culprit (`found`) leaves over; None where it explains all.
 
     BAD's slowdown is the median of its readings. Something is left where it differs from the culprit's by at least
     the smallest change looked for, and by a standard error of the difference.

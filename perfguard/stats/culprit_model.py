@@ -54,14 +54,15 @@ TINY = 1e-300
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Kinds of change (size, rate) and kinds of noise (scale, spoiled share), each with prior weights that sum to 1."""
+    """Kinds of change (K): `sizes`, `rates`, prior `weights`; kinds of noise (V): `scales`, `spoiled` shares, prior
+    `noise_weights`. Weights sum to 1."""
 
-    sizes_K: Floats
-    rates_K: Floats
-    weights_K: Floats
-    scales_V: Floats
-    spoiled_V: Floats
-    weights_V: Floats
+    sizes: Floats
+    rates: Floats
+    weights: Floats
+    scales: Floats
+    spoiled: Floats
+    noise_weights: Floats
 
 
 def grid_of(setup: SearchSetup) -> Grid:
@@ -85,12 +86,12 @@ def grid_of(setup: SearchSetup) -> Grid:
     sizes_K, rates_K, weights_K = np.array(kinds).T
     scales_V, spoiled_V, weights_V = np.array(noises).T
     return Grid(
-        sizes_K=sizes_K,
-        rates_K=rates_K,
-        weights_K=weights_K,
-        scales_V=scales_V,
-        spoiled_V=spoiled_V,
-        weights_V=weights_V,
+        sizes=sizes_K,
+        rates=rates_K,
+        weights=weights_K,
+        scales=scales_V,
+        spoiled=spoiled_V,
+        noise_weights=weights_V,
     )
 
 
@@ -109,9 +110,9 @@ def density(off: float | Floats, scale: Floats, spoiled: Floats) -> Floats:
 class Likelihood:
     """Log densities of one reading: before any change (V), past a change (K, V), on each ramp (W, K, V)."""
 
-    before_V: Floats
-    past_KV: Floats
-    ramps_WKV: Floats
+    before: Floats
+    past: Floats
+    ramps: Floats
 
 
 # Likelihoods of readings already seen in the same search; saves time and changes nothing.
@@ -120,15 +121,15 @@ Memo = dict[Reading, Likelihood]
 
 def likelihood_of(setup: SearchSetup, grid: Grid, reading: Reading) -> Likelihood:
     r = turned(setup, reading.log_slowdown)
-    scale_V = reading.relative_sd * grid.scales_V
+    scale_V = reading.relative_sd * grid.scales
     shares = [ramp_share(ramp, np.array(reading.position)) for ramp in ramps_of(setup.num_candidates)]
-    size_WK = np.array([1.0, *shares])[:, None] * grid.sizes_K
+    size_WK = np.array([1.0, *shares])[:, None] * grid.sizes
     wider_WKV = np.sqrt(scale_V**2 + (BETWEEN_SIZES * size_WK[:, :, None]) ** 2)
-    before_V = density(r, scale_V, grid.spoiled_V)
-    past_WKV = density((r - size_WK)[:, :, None], wider_WKV, grid.spoiled_V)
-    rate_K1 = grid.rates_K[:, None]
+    before_V = density(r, scale_V, grid.spoiled)
+    past_WKV = density((r - size_WK)[:, :, None], wider_WKV, grid.spoiled)
+    rate_K1 = grid.rates[:, None]
     mixed_WKV = np.log((1 - rate_K1) * before_V + rate_K1 * past_WKV)
-    return Likelihood(before_V=np.log(before_V), past_KV=mixed_WKV[0], ramps_WKV=mixed_WKV[1:])
+    return Likelihood(before=np.log(before_V), past=mixed_WKV[0], ramps=mixed_WKV[1:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,13 +137,13 @@ class Evidence:
     """Weights, up to one common factor: nothing changed, each stretch it may have grown over by kind, and each span of
     candidates by kind, per unit of prior mass in it.
 
-    `ends_U`: last candidate of each span, the last one N. `noise`: expected sd of one launch.
+    `ends`: last candidate of each span, the last one N. `noise`: expected sd of one launch.
     """
 
     none: float
-    ramps_WK: Floats
-    spans_UK: Floats
-    ends_U: Numbers
+    ramps: Floats
+    spans: Floats
+    ends: Numbers
     noise: float
 
 
@@ -152,23 +153,23 @@ def weigh(setup: SearchSetup, grid: Grid, readings: Sequence[Reading], memo: Mem
         if reading not in memo:
             memo[reading] = likelihood_of(setup, grid, reading)
     found = [memo[reading] for reading in readings]
-    base_V = np.sum([one.before_V for one in found], axis=0) if found else np.zeros_like(grid.scales_V)
+    base_V = np.sum([one.before for one in found], axis=0) if found else np.zeros_like(grid.scales)
     ends_U, gain_UKV = _gains(setup, grid, readings, found)
     logs_UKV = base_V + gain_UKV
-    empty_WKV = np.zeros((len(ramps_of(setup.num_candidates)), len(grid.sizes_K), len(grid.scales_V)))
-    ramps_WKV = np.sum([one.ramps_WKV for one in found], axis=0) if found else empty_WKV
+    empty_WKV = np.zeros((len(ramps_of(setup.num_candidates)), len(grid.sizes), len(grid.scales)))
+    ramps_WKV = np.sum([one.ramps for one in found], axis=0) if found else empty_WKV
     # The largest weight becomes 1, so that none overflows.
     top = max(float(logs.max(initial=-np.inf)) for logs in (base_V, logs_UKV, ramps_WKV))
-    prior_KV = grid.weights_K[:, None] * grid.weights_V
+    prior_KV = grid.weights[:, None] * grid.noise_weights
     weights_UKV = np.exp(logs_UKV - top) * prior_KV
-    none_V = np.exp(base_V - top) * grid.weights_V
+    none_V = np.exp(base_V - top) * grid.noise_weights
     by_noise_V = none_V + weights_UKV.sum(axis=(0, 1)) / len(ends_U)
     return Evidence(
         none=float(none_V.sum()),
-        ramps_WK=(np.exp(ramps_WKV - top) * prior_KV).sum(axis=2),
-        spans_UK=weights_UKV.sum(axis=2),
-        ends_U=ends_U,
-        noise=float(by_noise_V @ grid.scales_V / by_noise_V.sum() / sqrt(2)),
+        ramps=(np.exp(ramps_WKV - top) * prior_KV).sum(axis=2),
+        spans=weights_UKV.sum(axis=2),
+        ends=ends_U,
+        noise=float(by_noise_V @ grid.scales / by_noise_V.sum() / sqrt(2)),
     )
 
 
@@ -181,9 +182,9 @@ def _gains(
     """
     ends = sorted({reading.position for reading in readings} | {setup.num_candidates})
     row_of = {end: row for row, end in enumerate(ends)}
-    gain_UKV = np.zeros((len(ends), len(grid.sizes_K), len(grid.scales_V)))
+    gain_UKV = np.zeros((len(ends), len(grid.sizes), len(grid.scales)))
     for reading, one in zip(readings, found, strict=True):
-        gain_UKV[row_of[reading.position]] += one.past_KV - one.before_V
+        gain_UKV[row_of[reading.position]] += one.past - one.before
     return np.array(ends), np.cumsum(gain_UKV[::-1], axis=0)[::-1]
 
 
@@ -211,14 +212,14 @@ def prior_of(setup: SearchSetup) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Beliefs:
-    """The posterior as arrays, by candidate (N) and by position 1..N.
+    """The posterior, its `p_change` as an array (N), and by position 1..N:
 
-    `contrast_N`: how far the hypotheses disagree on what a reading at each position will show (variance, log^2).
+    `contrast`: how far the hypotheses disagree on what a reading at each position will show (variance, log^2).
     """
 
     posterior: Posterior
-    p_N: Floats
-    contrast_N: Floats
+    by_candidate: Floats
+    contrast: Floats
 
 
 def beliefs_of(
@@ -235,32 +236,34 @@ def beliefs_of(
     found = weigh(setup, grid, readings, {} if memo is None else memo)
     prior_N = prior_of(setup) * (1 - GRADUAL_SHARE)
     prior_N[[candidate - 1 for candidate in refuted]] *= REFUTED
-    span_N = np.searchsorted(found.ends_U, np.arange(1, setup.num_candidates + 1))
-    mass_U = np.bincount(span_N, weights=prior_N, minlength=len(found.ends_U))
-    change_K = mass_U @ found.spans_UK
-    ramps_W = GRADUAL_SHARE * found.ramps_WK.sum(axis=-1) / max(1, len(found.ramps_WK))
+    span_N = np.searchsorted(found.ends, np.arange(1, setup.num_candidates + 1))
+    mass_U = np.bincount(span_N, weights=prior_N, minlength=len(found.ends))
+    change_K = mass_U @ found.spans
+    ramps_W = GRADUAL_SHARE * found.ramps.sum(axis=-1) / max(1, len(found.ramps))
     total = found.none + float(ramps_W.sum()) + float(change_K.sum())
-    p_N = prior_N * found.spans_UK.sum(axis=1)[span_N] / total
-    sizes_N, sizes_W = _typical(grid, found.spans_UK)[span_N], _typical(grid, found.ramps_WK)
+    p_N = prior_N * found.spans.sum(axis=1)[span_N] / total
+    sizes_N, sizes_W = _typical(grid, found.spans)[span_N], _typical(grid, found.ramps)
     by_kind_K = change_K / max(float(change_K.sum()), TINY)
-    is_lottery_K = grid.rates_K < 1
+    is_lottery_K = grid.rates < 1
     p_lottery = float(by_kind_K[is_lottery_K].sum())
     posterior = Posterior(
         p_none=found.none / total,
         p_gradual=float(ramps_W.sum()) / total,
         p_change=tuple(p_N.tolist()),
         p_lottery=p_lottery,
-        slow_rate=float(by_kind_K[is_lottery_K] @ grid.rates_K[is_lottery_K]) / max(p_lottery, TINY),
-        log_slowdown=turned(setup, float(by_kind_K @ grid.sizes_K)),
+        slow_rate=float(by_kind_K[is_lottery_K] @ grid.rates[is_lottery_K]) / max(p_lottery, TINY),
+        log_slowdown=turned(setup, float(by_kind_K @ grid.sizes)),
         noise=found.noise,
     )
-    return Beliefs(posterior=posterior, p_N=p_N, contrast_N=_contrast(p_N, sizes_N, ramps_W / total, sizes_W))
+    return Beliefs(posterior=posterior, by_candidate=p_N, contrast=_contrast(p_N, sizes_N, ramps_W / total, sizes_W))
 
 
 def _typical(grid: Grid, weights_UK: Floats) -> Floats:
     """Root mean square of what a reading past the change shows, under each row of weights; sign left aside."""
-    shown_K = (grid.sizes_K * grid.rates_K) ** 2
-    return np.sqrt(weights_UK.reshape(-1, len(shown_K)) @ shown_K / np.maximum(weights_UK.sum(axis=-1), TINY))
+    shown_K = (grid.sizes * grid.rates) ** 2
+    return np.asarray(
+        np.sqrt(weights_UK.reshape(-1, len(shown_K)) @ shown_K / np.maximum(weights_UK.sum(axis=-1), TINY))
+    )
 
 
 def _contrast(p_N: Floats, sizes_N: Floats, p_W: Floats, sizes_W: Floats) -> Floats:
