@@ -144,7 +144,7 @@ def page(tallies: Tallies) -> str:
     lines = [
         "# Calibration of the search for a culprit",
         "",
-        "Written by `python -m benchmarks.bisect.simulate`; do not edit. Simulated machines, not measurements, the same",
+        "Written by `python -m benchmarks.bisect.simulate`; do not edit. Simulated machines, not measurements,",
         "as in [calibration](calibration.md), where the sizes of their noises are stated. Launch sd 1 % and 64 commits",
         "unless said; the culprit is drawn anew in each search. Every search runs through the code that decides real",
         "ones, and every culprit is confirmed by the verdict procedure with fresh builds on a machine of its own.",
@@ -161,24 +161,21 @@ def page(tallies: Tallies) -> str:
     ]
     picture = ["![Share of searches by their end, for each tool](pictures/bisect.svg)", ""]
     sections = [line for heading, rows in parts for line in (f"## {heading}", "", *rows, "")]
-    return "\n".join([*lines, *picture, *sections, *notes()])
+    return "\n".join([*lines, *picture, *sections, NOTES])
 
 
-def notes() -> list[str]:
-    return [
-        "## How to read it",
-        "",
-        "- *Suspected*: the search wanted to confirm a commit that is not to blame; the verdict procedure acquits it and",
-        "  the search goes on. *In the range*: the true commit lies among those the answer shows, also where the",
-        "  confirmation stayed open and nobody is blamed.",
-        "- *Trials before*: without confirmation. *Commits read*: GOOD included; the fresh builds of the confirmation are",
-        "  twelve more in most cases.",
-        "- Per-build luck lies outside the guarantee: a build that is slow by itself stays so in all readings of the",
-        "  search. Only the fresh builds of the confirmation see through it.",
-        "- *Bound*: Burnashev's for a known size, known noise and 1 % error. It is not reached: size and noise are learnt",
-        "  on the way.",
-        '- Other tools are given their rule for "which way" and nothing else of theirs, one launch of each end to set a',
-        "  threshold where they need one; git-bayesect is its own code, stopped at 95 % or after 300 launches. Pinpoint",
-        "  is right if it names the culprit and nobody else.",
-        "",
-    ]
+NOTES = """## How to read it
+
+- *Suspected*: the search wanted to confirm a commit that is not to blame; the verdict procedure acquits it and the
+  search goes on. *In the range*: the true commit lies among those the answer shows, also where the confirmation
+  stayed open and nobody is blamed.
+- *Trials before*: without confirmation. *Commits read*: GOOD included; the fresh builds of the confirmation are
+  twelve more in most cases.
+- Per-build luck lies outside the guarantee: a build that is slow by itself stays so in all readings of the search.
+  Only the fresh builds of the confirmation see through it.
+- *Bound*: Burnashev's for a known size, known noise and 1 % error. It is not reached: size and noise are learnt on
+  the way.
+- Other tools are given their rule for "which way" and nothing else of theirs, one launch of each end to set a
+  threshold where they need one; git-bayesect is its own code, stopped at 95 % or after 300 launches. Pinpoint is
+  right if it names the culprit and nobody else.
+"""
