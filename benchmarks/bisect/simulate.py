@@ -52,10 +52,10 @@ EXTRA = [Cell(num=64, effect=0.05, scenario="drift"), Cell(num=64, effect=0.10)]
 def wanted(options: argparse.Namespace) -> dict[Cell, int]:
     """How many searches each cell is to hold."""
     counts = dict.fromkeys(PHANTOMS, options.false_count)
-    ours = [*EXTRA, *CULPRITS, *SIZES, *APART, *WRONG_SDS, *NOISY, *SHAPES]
-    for cell in ours:
-        is_main = cell.num == 64 and cell.kind == "step" and cell.sd == cell.assumed_sd == 0.01
-        counts.setdefault(cell, options.count if is_main else options.count // 2)
+    for cell in [*EXTRA, *CULPRITS]:
+        counts[cell] = options.count
+    for cell in [*SIZES, *APART, *SHAPES, *NOISY, *WRONG_SDS]:
+        counts.setdefault(cell, options.count // 2)
     has_bayesect = find_spec("git_bayesect") is not None
     for cell in PEERS:
         if cell.tool != "git-bayesect" or has_bayesect:
