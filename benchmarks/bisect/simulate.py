@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.bisect.cells import ROOT, Cell, Tally, add_chunk, load, save
 from benchmarks.bisect.page import page
 from benchmarks.bisect.peers import TOOLS
+from benchmarks.bisect.picture import draw
 from benchmarks.verdicts.scenarios import GUARANTEED
 
 PHANTOMS = [Cell(num=64, effect=0.0, scenario=scenario) for scenario in GUARANTEED]
@@ -51,10 +52,10 @@ EXTRA = [Cell(num=64, effect=0.05, scenario="drift"), Cell(num=64, effect=0.10)]
 def wanted(options: argparse.Namespace) -> dict[Cell, int]:
     """How many searches each cell is to hold."""
     counts = dict.fromkeys(PHANTOMS, options.false_count)
-    ours = [*EXTRA, *CULPRITS, *SIZES, *APART, *WRONG_SDS, *NOISY, *SHAPES]
-    for cell in ours:
-        is_main = cell.num == 64 and cell.kind == "step" and cell.sd == cell.assumed_sd == 0.01
-        counts.setdefault(cell, options.count if is_main else options.count // 2)
+    for cell in [*EXTRA, *CULPRITS]:
+        counts[cell] = options.count
+    for cell in [*SIZES, *APART, *SHAPES, *NOISY, *WRONG_SDS]:
+        counts.setdefault(cell, options.count // 2)
     has_bayesect = find_spec("git_bayesect") is not None
     for cell in PEERS:
         if cell.tool != "git-bayesect" or has_bayesect:
@@ -69,15 +70,24 @@ def main() -> None:
     parser.add_argument("--peer-count", type=int, default=500, help="searches a cell of other tools")
     parser.add_argument("--cells", type=Path, default=ROOT / "benchmarks/bisect/cells.json")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/calibration-bisect.md")
+    parser.add_argument("--page-only", action="store_true", help="write the page of what is there, simulate nothing")
     options = parser.parse_args()
     tallies = load(options.cells)
+    if options.page_only:
+        return write(tallies, options.out)
     for cell, count in wanted(options).items():
         while (tally := tallies.get(cell.key, Tally())).num < count:
             tallies[cell.key] = add_chunk(cell, tally)
             save(options.cells, tallies)
         print(f"{cell.key}: {tallies[cell.key]}", flush=True)
-    options.out.write_text(page(tallies), encoding="utf-8")
-    print(f"written: {options.out}")
+    return write(tallies, options.out)
+
+
+def write(tallies: dict[str, Tally], out: Path) -> None:
+    out.write_text(page(tallies), encoding="utf-8")
+    print(f"written: {out}")
+    if find_spec("matplotlib") is not None:
+        draw(tallies, out.parent / "pictures/bisect.svg")
 
 
 if __name__ == "__main__":
