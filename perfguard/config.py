@@ -72,7 +72,9 @@ def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy
     _check_keys(values, tuple(f.name for f in fields(Policy)), where)
     for key, value in values.items():
         wanted = type(getattr(policy, key))
-        if isinstance(value, bool) != (wanted is bool) or not isinstance(value, (int, float)):
+        if wanted is str and isinstance(value, str):
+            continue
+        if isinstance(value, bool) != (wanted is bool) or not isinstance(value, (int, float)) or wanted is str:
             raise UsageError(
                 f"{where}: {key} = {value!r} is not a {wanted.__name__}", f"{key} = {getattr(Policy(), key)}"
             )
@@ -94,18 +96,21 @@ def _check_range(policy: Policy, where: str) -> None:
         (policy.confirm_builds in (2, 4, 6, 8), "confirm_builds", "2, 4, 6 or 8"),
         (0 <= policy.slow_rate < 1, "slow_rate", "0 (not asked for) or a rate below 1"),
         (0 <= policy.floor_share < 1, "floor_share", "a share of the margin below 1"),
+        (policy.clip_spreads == 0 or 1 <= policy.clip_spreads <= 10, "clip_spreads", "0 (off) or between 1 and 10"),
         (0 < policy.tost_alpha <= 0.1, "tost_alpha", "above 0 and at most 0.1"),
         (0 <= policy.futility < 1, "futility", "a chance below 1"),
         (0 <= policy.max_retries <= 10, "max_retries", "between 0 and 10"),
         (0 < policy.max_void_share < 1, "max_void_share", "between 0 and 1"),
         (0 < policy.fisher_alpha <= 0.05, "fisher_alpha", "above 0 and at most 0.05"),
         (0 < policy.carry_over_alpha <= 0.05, "carry_over_alpha", "above 0 and at most 0.05"),
-        (policy.build_cache_gb >= 0, "build_cache_gb", "0 (none are kept) or more gigabytes"),
-        (policy.build_cache_hours >= 0, "build_cache_hours", "0 (none are kept) or more hours"),
         (1 <= policy.kept_builds <= 1000, "kept_builds", "between 1 and 1000"),
         (4 <= policy.max_bisect_trials <= 100_000, "max_bisect_trials", "between 4 and 100000"),
         (1 <= policy.max_failed_readings <= 10, "max_failed_readings", "between 1 and 10"),
+        (policy.build_cache_gb >= 0, "build_cache_gb", "0 (none are kept) or more gigabytes"),
+        (policy.build_cache_hours >= 0, "build_cache_hours", "0 (none are kept) or more hours"),
         (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
+        (policy.clocks in ("observe", "lock", "require"), "clocks", "observe, lock or require"),
+        (policy.sm_clock_mhz >= 0, "sm_clock_mhz", "0 (by rule) or a clock in MHz"),
     )
     for holds, key, allowed in checks:
         if not holds:

@@ -8,7 +8,8 @@ PerfguardError                 what a user can act on: what happened, where, wha
 │   ├── BuildError       (5)   the subject does not check out, build or import at a commit
 │   │   └── StorageError (5)   for lack of room in the cache folder, which is no fault of the commit
 │   ├── StoreError       (5)   results.db cannot be read or written
-│   └── BusyError        (5)   another measuring job holds this machine
+│   ├── BusyError        (5)   another measuring job holds this machine
+│   └── ClockError       (5)   a GPU refused to have its clocks set or told
 └── Interrupted          (130) Ctrl-C: what was measured is stored
 """
 
@@ -80,6 +81,14 @@ class StoreError(HarnessError):
 
 class BusyError(HarnessError):
     pass
+
+
+class ClockError(HarnessError):
+    """`status`: not_supported, no_permission or error, as for everything that is read of a machine."""
+
+    def __init__(self, message: str, next_step: str = "", *, status: str = "error") -> None:
+        super().__init__(message, next_step)
+        self.status = status
 
 
 class Interrupted(PerfguardError):  # noqa: N818 - it is not an error of anybody

@@ -19,6 +19,10 @@ class Policy:
     extension_share: float = 0.03
     # Slowdown credited to the accused side in the order test, as a share of the margin.
     floor_share: float = 0.25
+    # In the order test, and where stage two gives up, a value further from the middle of its block than this many
+    # typical block spreads counts as if it lay there; 0 leaves all as they are. At 2 a quiet machine pays nothing, and
+    # with one trial in twenty 5 to 40 % slow a 5 % slowdown is reported in 93 % of cases instead of 88 %.
+    clip_spreads: float = 2.0
     # Each look of the equivalence test; 0.0125 a look is 6 to 8 % over all looks at a true change of exactly the
     # margin (docs/calibration.md). A wrong EQUIVALENT is merely costly.
     tost_alpha: float = 0.0125
@@ -49,20 +53,52 @@ class Policy:
     fisher_alpha: float = 0.01
     # Test of residuals against the predecessor's arm.
     carry_over_alpha: float = 0.001
-    # First builds that --setup made are kept for later campaigns: at most so many gigabytes (0: none are), since a
-    # build is a few, and for so long, since what a setup downloads changes from day to day and no key can see it.
-    build_cache_gb: float = 20.0
-    build_cache_hours: float = 24.0
     # Bisect: builds kept at once beside GOOD's; the one farthest from the next is removed first.
     kept_builds: int = 8
     # Bisect: launches of the search and its confirmations before it ends INCONCLUSIVE.
     max_bisect_trials: int = 400
     # Bisect: readings of one commit that give no value before it counts as not measurable.
     max_failed_readings: int = 2
+    # First builds that --setup made are kept for later campaigns: at most so many gigabytes (0: none are), since a
+    # build is a few, and for so long, since what a setup downloads changes from day to day and no key can see it.
+    build_cache_gb: float = 20.0
+    build_cache_hours: float = 24.0
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
+    # observe, lock or require. Locking needs rights that few have and changes what is measured: nobody gets it unasked.
+    clocks: str = "observe"
+    # SM clock to lock, in MHz; 0: what a calibration of this workload here found, else the cautious rule.
+    sm_clock_mhz: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitness:
+    """When `doctor` calls a machine less fit. Nothing here decides a verdict."""
+
+    # A card in one of these performance states works; above them link and clocks rest and are not judged.
+    busy_pstate: int = 2
+    # Below this utilisation a card counts as idle: drivers report a few percent for nothing.
+    busy_percent: float = 5.0
+    # An idle card holds a few MiB, some hundred on the largest, without any process.
+    memory_allowance_bytes: int = 2**30
+    # Room to the next temperature limit; a card that starts this close will meet it.
+    hot_margin_c: float = 5.0
+    # Load average as a share of the hardware threads: above it trials share their cores.
+    load_share: float = 0.5
+    # Share of time in which a task waited for processor, memory or disk.
+    pressure_percent: float = 10.0
+    # Share of the processors taken by other machines on the same hardware.
+    steal_share: float = 0.01
+    # Wall clock moved, or machine asleep; the time service slews by less.
+    jump_s: float = 0.1
+    # `git rev-parse --path-format`, which finds the repository, came with this version.
+    oldest_git: tuple[int, int] = (2, 31)
+    # Room for checkouts and builds: below the first it may end within a campaign, below the second at once.
+    low_disk_bytes: int = 2 * 2**30
+    too_low_disk_bytes: int = 200 * 2**20
 
 
 def stored_policy(values: Mapping[str, Any]) -> Policy:
-    """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once."""
-    return Policy(**{"extension_share": 0.0, **values})
+    """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once, one stored
+    before values were clipped was judged by all as they are."""
+    return Policy(**{"extension_share": 0.0, "clip_spreads": 0.0, **values})

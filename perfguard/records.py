@@ -236,7 +236,8 @@ class Bisect:
     `carried` is a patch on top of every commit, `bench` (none or one) a revision whose `bench_path` is put into
     every checkout.
     `merge`: the blamed merge whose branch is searched. `seeded_by`: id of the comparison of GOOD and BAD that the
-    search starts from, `seed_outcome` how it ended, `seed_logs` its log slowdowns, one a pair of launches.
+    search starts from, `seed_outcome` how it ended. `seeds`: what is known of positions before anything is measured, as
+    (position, log slowdown, its standard deviation against that of a pair of launches).
     """
 
     candidates: tuple[Candidate, ...]
@@ -252,7 +253,7 @@ class Bisect:
     merge: str = ""
     seeded_by: str = ""
     seed_outcome: str = ""
-    seed_logs: tuple[float, ...] = ()
+    seeds: tuple[tuple[int, float, float], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

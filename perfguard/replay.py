@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfguard.bisection.story import load
+from perfguard.bisection.loading import load
 from perfguard.bisection.verdict import bisect_json
 from perfguard.errors import UsageError
 from perfguard.judging import verdict_json
@@ -69,7 +69,9 @@ def bisect_again(store: Store, wanted: str, stored: Mapping[str, Any]) -> dict[s
     if store.status(wanted) != "finished":
         raise UsageError(f"{wanted} is being searched further", f"perfguard bisect --resume {wanted}")
     judged_at = store.verdicts(wanted)[-1].created_at
-    return bisect_json(load(wanted, store, judged_at), stopped=str(stored["stopped"]), inside=stored["inside"])
+    at = load(wanted, store, judged_at)
+    stopped = str(stored["stopped"])
+    return bisect_json(at, stopped=stopped, inside=stored["inside"], further=stored.get("further", ()))
 
 
 def replayable(store: Store) -> list[str]:
@@ -90,6 +92,9 @@ def _replayed(
 def differing(stored: Mapping[str, Any], again: Mapping[str, Any], keys: Sequence[str] = KEYS) -> list[str]:
     """Names of what came out differently, "metric.key" for a metric's number."""
     found = [key for key in keys if not same(stored.get(key), again.get(key))]
+    # One stored before modes were taken apart does not hold it.
+    if "speculation" in stored and not same(stored["speculation"], again["speculation"]):
+        found.append("speculation")
     found += [f"reasons {code}" for code in sorted(_codes(stored) ^ _codes(again))]
     for before, after in zip(stored.get("metrics", ()), again.get("metrics", ()), strict=True):
         found += [f"{before['name']}.{key}" for key in METRIC_KEYS if not same(before.get(key), after.get(key))]

@@ -12,6 +12,7 @@ from benchmarks.verdicts.scenarios import SCENARIOS
 from perfguard.policy import Policy
 from perfguard.records import Outcome
 from perfguard.stats.culprit import decide, is_anchor_first
+from perfguard.stats.culprit_links import confirm_policy
 from perfguard.stats.culprit_records import Confirmation, Reading, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.design import Rules, rules_of
 
@@ -36,14 +37,14 @@ class World:
     scenario: str
     sd: float
     rng: np.random.Generator
-    rules: Rules = field(default_factory=lambda: rules_of(Policy(), 1))
+    rules: Rules = field(default_factory=lambda: rules_of(confirm_policy(Policy()), 1))
 
 
 def search(setup: SearchSetup, world: World) -> Searched:
     """Follows the decisions to their end."""
-    state = SearchState()
+    state, memo = SearchState(), {}
     named, before = None, 0
-    while (decision := decide(setup, state)).state != "done":
+    while (decision := decide(setup, state, memo)).state != "done":
         if decision.state == "measure":
             state = replace(state, readings=(*state.readings, read(setup, world, decision, len(state.readings))))
             continue

@@ -14,7 +14,6 @@ from perfguard.experiment import Session
 from perfguard.origin import judge_origin
 from perfguard.policy import Policy
 from perfguard.records import Arm, Bisect, Campaign, CandidateBuild, Reason, Revision, Trial
-from perfguard.subject.leftovers import remove_tree
 from perfguard.subject.repository import Repository
 
 ANCHOR = 0
@@ -64,12 +63,11 @@ class Workshop:
         self.session.observer.note(f"building {self._name(position)}")
         started_s = time.monotonic()
         try:
-            place = self._build(position)
+            trial = self._first_run(position, self._build(position))
         except StorageError:
             raise
-        except (BuildError, RevisionError) as error:
+        except (BuildError, RevisionError) as error:  # a runner too says so of a commit that it cannot drive
             return self._note(_failed(position, str(error)))
-        trial = self._first_run(position, place)
         cost = (time.monotonic() - started_s) / max(trial.wall_s, 1e-9)
         return self._note(replace(self._judged(position, trial), cost_trials=cost))
 
@@ -110,7 +108,8 @@ class Workshop:
         self._make_room(position)
         arm = self.arm(position)
         place = Prepared(arm=arm, number=position if position != ANCHOR else 1)
-        self.session.launcher.make_build(arm, place.number)
+        for line in self.session.launcher.make_build(arm, place.number):
+            self.session.observer.say(line)
         self.ready[position] = place
         return place
 
@@ -179,8 +178,7 @@ class Workshop:
     def _remove(self, position: int) -> None:
         place = self.ready.pop(position, None)
         if place is not None:
-            build = self.session.launcher.builds.pop((place.arm.side, place.number))
-            remove_tree(build.checkout.parent)
+            self.session.launcher.drop_build(place.arm, place.number)
 
     def _name(self, position: int) -> str:
         if position == ANCHOR:

@@ -1,11 +1,11 @@
 """A request of a person -> what is searched: GOOD, BAD and the candidates between them. Nothing is measured yet."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 from perfguard.bisection.builds import furnished
 from perfguard.bisection.state import Stored
@@ -16,12 +16,15 @@ from perfguard.judging import survey_blocks
 from perfguard.policy import stored_policy
 from perfguard.pricing import launch_noise
 from perfguard.records import Arm, Bisect, Campaign, LookFor, Metric, Revision, Workload
-from perfguard.stats.effects import log_ratio
+from perfguard.stats.culprit_links import NextSearch, confirm_policy, readings_of_blocks
+from perfguard.stats.culprit_records import Reading, SearchSetup
 from perfguard.store import Store
 from perfguard.subject.history_line import Line
 from perfguard.subject.repository import Repository
 from perfguard.workloads import built_in_paths
 
+# A search that a search starts: what was known before belongs to the outer one.
+UNSEEDED: Mapping[str, Any] = {"seeded_by": "", "seed_outcome": "", "seeds": ()}
 # No machine is counted on to be calmer than this.
 LEAST_NOISE = 0.001
 
@@ -68,13 +71,9 @@ def plan_from_comparison(
         raise UsageError(f"{stored.id} has no verdict yet", f"perfguard compare --resume {stored.id}")
     request = request_of(stored)
     search = _search(request, wanted, repository)
-    seeded = replace(
-        search,
-        seeded_by=stored.id,
-        seed_outcome=str(verdict["outcome"]),
-        seed_logs=_seed_logs(stored, store, next(m for m in stored.workload.metrics if m.name == search.metric)),
-    )
-    return _planned(request, seeded, (base.revision, head.revision), repository, store)
+    seeded = replace(search, seeded_by=stored.id, seed_outcome=str(verdict["outcome"]))
+    planned = _planned(request, seeded, (base.revision, head.revision), repository, store)
+    return replace(planned, search=_with_seeds(planned.search, stored, store))
 
 
 def _sides(stored: Campaign) -> tuple[Arm, Arm]:
@@ -92,17 +91,18 @@ def _sides(stored: Campaign) -> tuple[Arm, Arm]:
     return base, head
 
 
-def _seed_logs(stored: Campaign, store: Store, metric: Metric) -> tuple[float, ...]:
-    """Two a block: its first base with its first head, its second with its second."""
-    if stored.scope != "full":
-        return ()  # instances of one process say nothing of launches
+def _with_seeds(search: Bisect, stored: Campaign, store: Store) -> Bisect:
+    """The blocks of the comparison as first readings of BAD; instances of one process say nothing of launches."""
+    if stored.scope != "full" or not search.candidates:
+        return search
     blocks = survey_blocks(stored, store.blocks(stored.id), store.trials(stored.id, with_record=False)).blocks
-    found = []
-    for block in blocks:
-        values = list(zip(block.order, block.values[metric.name], strict=True))
-        bases, heads = ([value for letter, value in values if letter == side] for side in "AB")
-        found += [log_ratio(metric, base, head) for base, head in zip(bases, heads, strict=True)]
-    return tuple(found)
+    metric = next(m for m in stored.workload.metrics if m.name == search.metric)
+    found = readings_of_blocks(SearchSetup(num_candidates=len(search.candidates)), metric, blocks)
+    return replace(search, seeds=seeds_of(found))
+
+
+def seeds_of(readings: Sequence[Reading]) -> tuple[tuple[int, float, float], ...]:
+    return tuple((reading.position, reading.log_slowdown, reading.relative_sd) for reading in readings)
 
 
 def _search(request: Request, wanted: Wanted, repository: Repository) -> Bisect:
@@ -203,12 +203,26 @@ def plan_inside(outer: Stored, side: tuple[str, str], merge: str, repository: Re
         candidates=line.candidates,
         num_commits=line.num_commits,
         merge=merge,
-        seeded_by="",
-        seed_outcome="",
-        seed_logs=(),
+        **UNSEEDED,
     )
     campaign = inner_campaign(outer.campaign, search, (fork, tip), repository, kind="bisect")
     return PlannedBisect(campaign=campaign, search=search, note=_note(line, search))
+
+
+def plan_further(
+    outer: Stored, part: NextSearch, ends: tuple[Revision, Revision], repository: Repository
+) -> PlannedBisect:
+    """The search for a further culprit in a part of the line: what was read there still counts."""
+    candidates = outer.search.candidates[part.start : part.start + part.setup.num_candidates]
+    search = replace(
+        outer.search,
+        candidates=candidates,
+        num_commits=len(candidates),
+        look_for="any",
+        **{**UNSEEDED, "seeds": seeds_of(part.readings)},
+    )
+    campaign = inner_campaign(outer.campaign, search, ends, repository, kind="bisect")
+    return PlannedBisect(campaign=campaign, search=search)
 
 
 def inner_campaign(
@@ -224,6 +238,8 @@ def inner_campaign(
     with TemporaryDirectory(prefix="perfguard-") as folder:
         good, bad = (furnished(revision, search, repository, Path(folder)) for revision in ends)
     policy = replace(stored_policy(outer.policy), budget_s=0.0)
+    if kind == "compare":
+        policy = confirm_policy(policy)
     request = Request(wishes=(), workload=outer.workload, policy=policy, kind=kind, seed=_seed(outer, good, bad))
     arms = (replace(base, revision=good), replace(head, revision=bad))
     return campaign_of(request, arms, repository)

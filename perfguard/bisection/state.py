@@ -6,7 +6,9 @@ Which commit is worth a measurement is decided by stats/culprit.py; this module 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log, log1p
+from itertools import pairwise
+from math import log, log1p, sqrt
+from statistics import median
 from typing import Any, Literal
 
 from perfguard.judging import last_attempts
@@ -20,6 +22,11 @@ from perfguard.stats.effects import log_ratio
 PAIR, STAGE = 2, 1
 # z of a two-sided 95 % interval.
 Z_95 = 1.959964
+# Median of the absolute value of a standard normal number.
+NORMAL_MEDIAN = 0.6745
+# So much more than expected is chance in less than one of a hundred, from so many launches on; the search itself allows
+# for noise that was guessed wrong by less.
+FAR_MORE, LEAST_ANCHORS = 2.5, 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +88,7 @@ def setup_of(stored: Stored) -> SearchSetup:
     policy = stored.policy
     return SearchSetup(
         num_candidates=stored.last,
-        launch_sd=stored.search.launch_sd,
+        launch_sd=launch_sd(stored),
         smallest=log1p(policy.margin),
         look_for=stored.search.look_for,
         build_cost=0.0 if first is None else first.cost_trials,
@@ -91,8 +98,23 @@ def setup_of(stored: Stored) -> SearchSetup:
     )
 
 
+def launch_sd(stored: Stored) -> float:
+    """The noise that was expected, unless launches of GOOD show far more: then what they show.
+
+    From neighbours in time, so that drift is no noise, and by the median, so that outliers are none.
+    """
+    logs = [log(value) for value in anchor_values(stored)]
+    if len(logs) < LEAST_ANCHORS:
+        return stored.search.launch_sd
+    seen = median(abs(after - before) for before, after in pairwise(logs)) / (NORMAL_MEDIAN * sqrt(2))
+    return seen if seen > FAR_MORE * stored.search.launch_sd else stored.search.launch_sd
+
+
 def search_state(stored: Stored) -> SearchState:
-    seeds = tuple(Reading(position=stored.last, log_slowdown=value, trials=0) for value in stored.search.seed_logs)
+    seeds = tuple(
+        Reading(position=position, log_slowdown=value, trials=0, relative_sd=relative_sd)
+        for position, value, relative_sd in stored.search.seeds
+    )
     return SearchState(
         readings=(*seeds, *readings(stored)),
         unmeasurable=unmeasurable(stored),

@@ -6,22 +6,32 @@ Joins the edges with the pure decisions (state.py, verdict.py). Holds no formula
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from math import fsum
 from typing import Any, Protocol
 
 from perfguard import experiment
 from perfguard.bisection.builds import ANCHOR, Workshop
-from perfguard.bisection.plan import PlannedBisect, inner_campaign, plan_inside, sides_of_merge
+from perfguard.bisection.loading import load
+from perfguard.bisection.plan import PlannedBisect, inner_campaign, plan_further, plan_inside, sides_of_merge
 from perfguard.bisection.readings import Search, read_next
-from perfguard.bisection.state import PAIR, Standing, Stored, standing
+from perfguard.bisection.state import (
+    PAIR,
+    Standing,
+    Stored,
+    confirmation,
+    search_state,
+    setup_of,
+    standing,
+)
 from perfguard.bisection.verdict import bisect_json, reading_json
 from perfguard.comparable import refuse_other_conditions
 from perfguard.errors import Interrupted, UsageError
 from perfguard.launching import Launcher
 from perfguard.policy import stored_policy
+from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import Revision, Trial
+from perfguard.stats.culprit_links import next_searches
 from perfguard.store import BisectLink, Store
+from perfguard.store.bisects import Role
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace
 
@@ -94,43 +104,11 @@ def _to_verdict(job: Job) -> dict[str, Any]:
         stopped = _read(job) if at.state == "measure" else _confirm(job, at)
     verdict = bisect_json(load(job.id, job.store), stopped=stopped)
     if verdict["outcome"] == "CULPRIT":
-        inside = _inside(job)
-        verdict = bisect_json(load(job.id, job.store), inside=inside)
+        inside, further = _inside(job), _further(job)
+        verdict = bisect_json(load(job.id, job.store), inside=inside, further=further)
     job.store.add_verdict(job.id, verdict)
     job.store.set_status(job.id, "finished")
     return verdict
-
-
-def load(wanted: str, store: Store, until: str = "") -> Stored:
-    """All that lies in the database of one search. `until`: confirmations as they were judged at that time (UTC)."""
-    campaign, search = store.campaign(wanted), store.bisect(wanted)
-    if search is None:
-        raise UsageError(f"{campaign.id} is a {campaign.kind}, not a bisect", "perfguard runs")
-    return Stored(
-        campaign=campaign,
-        search=search,
-        pairs=tuple(store.pairs(wanted)),
-        trials=tuple(store.trials(wanted)),
-        builds=tuple(store.candidate_builds(wanted)),
-        confirmations=_confirmations(wanted, store, until),
-    )
-
-
-def _confirmations(wanted: str, store: Store, until: str) -> Mapping[int, Mapping[str, Any]]:
-    """Those that came to a verdict, with what they took. One may have been extended since `until`."""
-    found = {}
-    for link in store.bisect_links(wanted):
-        verdicts = [one for one in store.verdicts(link.other) if _is_by(one.created_at, until)]
-        if link.role == "confirmation" and verdicts:
-            ran = [t for t in store.trials(link.other, with_record=False) if _is_by(t.started_at, until)]
-            num_builds = len({(trial.side, trial.build) for trial in ran})
-            took = {"builds": num_builds, "launches_s": fsum(trial.wall_s for trial in ran)}
-            found[link.after] = {**verdicts[-1].document, **took}
-    return found
-
-
-def _is_by(moment: str, until: str) -> bool:
-    return not until or datetime.fromisoformat(moment) <= datetime.fromisoformat(until)
 
 
 def _read(job: Job) -> str:
@@ -138,12 +116,14 @@ def _read(job: Job) -> str:
     campaign, trials = job.store.campaign(job.id), list[Trial]()
     with (
         experiment.marked_if_interrupted(campaign, trials, job.store, job.resume_command),
-        experiment.waiting_for_machine(campaign, job.watcher),
+        experiment.waiting_for_machine(
+            campaign, job.watcher, sm_mhz=calibrated_clock_mhz(campaign, job.store)
+        ) as machine,
         open_workspace() as workspace,
     ):
         stored = load(job.id, job.store)  # now, since another process may have gone on with it while we waited
         trials += stored.trials
-        launcher = Launcher(campaign=stored.campaign, repository=job.repository, workspace=workspace)
+        launcher = Launcher(campaign=campaign, repository=job.repository, workspace=workspace, machine=machine)
         session = experiment.Session(
             campaign=stored.campaign,
             plans=[],
@@ -241,16 +221,40 @@ def _inside(job: Job) -> dict[str, Any] | None:
 
 
 def _search_inside(job: Job, planned: PlannedBisect, before: int, after: int) -> dict[str, Any]:
-    """Once a branch: a search that was begun goes on, one that is done measures nothing again."""
+    tip = planned.campaign.arms[1].revision.commit
+    job.watcher.say(f"{planned.search.merge[:12]} is a merge: searching the branch it brought, {tip[:12]}")
+    return _search_part(job, planned, "inside", before, after)
+
+
+def _further(job: Job) -> list[dict[str, Any]]:
+    """Where the culprit does not explain all of BAD's slowdown: the searches before it and behind it."""
+    stored = load(job.id, job.store)
+    decision = standing(stored).decision
+    if decision is None or decision.culprit is None:
+        return []
+    found = confirmation(stored, stored.confirmations[decision.culprit])
+    parts = next_searches(setup_of(stored), search_state(stored).readings, decision.culprit, found)
+    if parts:
+        job.watcher.say("the culprit does not explain all of the change: searching before it and behind it")
+    results = []
+    for part in parts:
+        end = part.start + part.setup.num_candidates
+        ends = _revision(job, stored, part.start), _revision(job, stored, end)
+        planned = plan_further(stored, part, ends, job.repository)
+        results.append(_search_part(job, planned, "further", part.start, end))
+    return results
+
+
+def _search_part(job: Job, planned: PlannedBisect, role: Role, before: int, after: int) -> dict[str, Any]:
+    """Once a part: a search that was begun goes on, one that is done measures nothing again."""
     tip = planned.campaign.arms[1].revision.commit
     for link in job.store.bisect_links(job.id):
-        if link.role == "inside" and job.store.campaign(link.other).arms[1].revision.commit == tip:
+        if link.role == role and job.store.campaign(link.other).arms[1].revision.commit == tip:
             break
     else:
         register(planned, job.store)
-        link = BisectLink(role="inside", other=planned.campaign.id, before=before, after=after)
+        link = BisectLink(role=role, other=planned.campaign.id, before=before, after=after)
         job.store.add_bisect_link(job.id, link)
-    job.watcher.say(f"{planned.search.merge[:12]} is a merge: searching the branch it brought, {tip[:12]}")
     try:
         return _to_verdict(replace(job, id=link.other))
     except Interrupted as error:

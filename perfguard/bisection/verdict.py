@@ -4,29 +4,34 @@ from collections.abc import Mapping, Sequence
 from math import exp, fsum
 from typing import Any
 
+from perfguard.bisection.listing import commits, posterior_list, readings_list, sha, why_unbuildable
 from perfguard.bisection.state import (
     Standing,
     Stored,
     anchor_values,
-    failing,
     reached,
-    readings,
     search_state,
     standing,
-    values_of,
 )
 from perfguard.bisection.words import next_step, sentence
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES
-from perfguard.records import Candidate, Reason
+from perfguard.records import Reason
 from perfguard.stats.culprit_records import SearchDecision
 
 SCHEMA = "perfguard/bisect@1"
 STOPPED = {"budget": "stopped when the budget was used up"}
 
 
-def bisect_json(stored: Stored, *, stopped: str = "", inside: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The answer as it stands. `inside`: the bisect of the branch that the blamed merge brought, once it is done.
+def bisect_json(
+    stored: Stored,
+    *,
+    stopped: str = "",
+    inside: Mapping[str, Any] | None = None,
+    further: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The answer as it stands. `inside`: the bisect of the branch that the blamed merge brought, once it is done;
+    `further`: those for other culprits beside this one.
 
     `stopped`: why the search ended before it knew ("budget").
     """
@@ -34,6 +39,8 @@ def bisect_json(stored: Stored, *, stopped: str = "", inside: Mapping[str, Any] 
     found = {**_answer(stored, at, stopped), **_numbers(stored, at)}
     if inside is not None:
         found |= _taken_over(found, inside)
+    for other in further:
+        found |= _costs(found, other)
     document = {
         "schema": SCHEMA,
         "id": stored.campaign.id,
@@ -46,6 +53,7 @@ def bisect_json(stored: Stored, *, stopped: str = "", inside: Mapping[str, Any] 
         "claimed": _claimed(stored),
         "stopped": stopped,
         "inside": inside,
+        "further": list(further),
     }
     return {**document, "sentence": sentence(document), "next": next_step(document)}
 
@@ -101,12 +109,12 @@ def _answer(stored: Stored, at: Standing, stopped: str) -> dict[str, Any]:
     if decision.state != "done":
         text = STOPPED.get(stopped, f"stopped: {stopped}" if stopped else "not measured to its end")
         return _named(
-            "INCONCLUSIVE", range_=_commits(stored, decision.range), reasons=(Reason(code="STOPPED", text=text),)
+            "INCONCLUSIVE", range_=commits(stored, decision.range), reasons=(Reason(code="STOPPED", text=text),)
         )
     if decision.outcome == "PHANTOM" and (unseen := _unseen(stored)):
         return _named("INCONCLUSIVE", reasons=(unseen,))
-    culprit = None if decision.culprit is None else _sha(stored, decision.culprit)
-    range_ = _commits(stored, decision.range)
+    culprit = None if decision.culprit is None else sha(stored, decision.culprit)
+    range_ = commits(stored, decision.range)
     return _named(str(decision.outcome), culprit=culprit, range_=range_, reasons=_reasons(decision))
 
 
@@ -161,10 +169,10 @@ def _numbers(stored: Stored, at: Standing) -> dict[str, Any]:
         "launches_s": fsum(t.wall_s for t in stored.trials)
         + fsum(c["launches_s"] for c in stored.confirmations.values()),
         "expected_trials_left": 0.0 if decision is None else decision.expected_trials_left,
-        "unbuildable": _commits(stored, sorted(_unbuildable(stored))),
-        "unbuildable_because": {_sha(stored, place): text for place, text in sorted(_unbuildable(stored).items())},
-        "posterior": _posterior(stored, probabilities),
-        "readings": _readings(stored),
+        "unbuildable": commits(stored, sorted(why_unbuildable(stored))),
+        "unbuildable_because": {sha(stored, place): text for place, text in sorted(why_unbuildable(stored).items())},
+        "posterior": posterior_list(stored, probabilities),
+        "readings": readings_list(stored),
         "confirmation": last,
         "confirmations": [comparison["id"] for comparison in stored.confirmations.values()],
     }
@@ -199,59 +207,6 @@ def _last_confirmation(stored: Stored, at: Standing) -> Mapping[str, Any] | None
     return stored.confirmations.get(at.decision.after)
 
 
-def _posterior(stored: Stored, probabilities: Sequence[float]) -> list[dict[str, Any]]:
-    """One entry a candidate, oldest first."""
-    counts: dict[int, int] = {}
-    for reading in readings(stored):
-        counts[reading.position] = counts.get(reading.position, 0) + 1
-    broken = _unbuildable(stored)
-    return [
-        {
-            "commit": candidate.revision.commit,
-            "subject": candidate.revision.subject,
-            "probability": probability,
-            "readings": counts.get(place, 0),
-            "status": "beside" if not candidate.is_whole else "unbuildable" if place in broken else "ok",
-        }
-        for place, (candidate, probability) in enumerate(_zip(stored.search.candidates, probabilities), start=1)
-    ]
-
-
-def _zip(candidates: Sequence[Candidate], probabilities: Sequence[float]) -> list[tuple[Candidate, float]]:
-    return list(zip(candidates, probabilities, strict=True)) if probabilities else []
-
-
-def _readings(stored: Stored) -> list[dict[str, Any]]:
-    """Every reading, those without a value too."""
-    logs = iter(readings(stored))
-    found = []
-    for pair in stored.pairs:
-        values = values_of(stored, pair)
-        found.append(
-            {
-                "number": pair.number,
-                "commit": _sha(stored, pair.position),
-                "position": pair.position,
-                "order": pair.order,
-                "good": None if values is None else values[0],
-                "value": None if values is None else values[1],
-                "slowdown": None if values is None else exp(next(logs).log_slowdown),
-            }
-        )
-    return found
-
-
-def _unbuildable(stored: Stored) -> dict[int, str]:
-    """Position -> why it cannot be measured: it was not built, or its launches fail."""
-    found = {
-        build.position: "; ".join(reason.text for reason in build.reasons)
-        for build in stored.builds
-        if build.status == "unbuildable"
-    }
-    launches = {place: "; ".join(r.text for r in trial.reasons) for place, trial in failing(stored).items()}
-    return {**launches, **found}
-
-
 def _num_builds(stored: Stored) -> int:
     """Made by the search and by its confirmations: each ran once unmeasured."""
     return _num_first_runs(stored) + sum(int(c["builds"]) for c in stored.confirmations.values())
@@ -271,16 +226,12 @@ def _claimed(stored: Stored) -> dict[str, Any]:
 
 def _taken_over(found: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
     """The blamed merge gives way to the commit found on its branch; the cost of both counts."""
-    both = {key: found[key] + inside[key] for key in ("trials", "builds", "launches_s")}
+    both = _costs(found, inside)
     if inside["outcome"] != "CULPRIT":
         return both
     named = {key: inside[key] for key in ("culprit", "range", "probability", "slowdown", "confirmation")}
     return {**both, **named, "merged_by": found["culprit"]}
 
 
-def _commits(stored: Stored, places: Sequence[int]) -> list[str]:
-    return [_sha(stored, place) for place in places]
-
-
-def _sha(stored: Stored, position: int) -> str:
-    return stored.search.candidates[position - 1].revision.commit
+def _costs(found: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: found[key] + other[key] for key in ("trials", "builds", "launches_s")}

@@ -25,7 +25,9 @@ def _culprit(bisect: Mapping[str, Any]) -> str:
     about = _subject(bisect, commit)
     merged = bisect.get("merged_by")
     where = f", brought in by merge {merged[:SHORT]}" if merged else _of_merge(bisect)
-    return f"{commit[:SHORT]}{about}{where} {how}, confirmed against its parent with fresh builds of both."
+    others = [other for other in bisect["further"] if other["outcome"] == "CULPRIT"]
+    more = "".join(f" So did {o['culprit'][:SHORT]} ({_percent(o['slowdown'])})." for o in others)
+    return f"{commit[:SHORT]}{about}{where} {how}, confirmed against its parent with fresh builds of both.{more}"
 
 
 def _of_merge(bisect: Mapping[str, Any]) -> str:

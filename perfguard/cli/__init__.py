@@ -12,7 +12,9 @@ from perfguard.cli import bisecting as bisecting
 from perfguard.cli import builds as builds
 from perfguard.cli import calibrate as calibrate
 from perfguard.cli import checking as checking
+from perfguard.cli import clocks as clocks
 from perfguard.cli import demo as demo
+from perfguard.cli import doctor as doctor
 from perfguard.cli import extending as extending
 from perfguard.cli import history as history
 from perfguard.cli import measure as measure

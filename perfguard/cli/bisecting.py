@@ -63,7 +63,10 @@ def bisect(
     max_blocks: o.MaxBlocks = None,
     max_trials: Annotated[int | None, typer.Option(help="Most launches, confirmation included. Default: 400.")] = None,
     slow_rate: Annotated[str, typer.Option(help="PHANTOM must exclude slow launches at this rate: 10%.")] = "",
+    no_build_cache: o.NoBuildCache = False,
     budget: o.Budget = "",
+    clocks: o.Clocks = "",
+    sm_clock: o.SmClock = None,
     seed: o.Seed = None,
     timeout: o.Timeout = "",
     ready_timeout: o.ReadyTimeout = "",
@@ -147,7 +150,7 @@ def _request(asked: dict[str, Any], config: "Config") -> "Request":
     claimed = asked["was"] if asked["was"] is not None else asked["find_good"]
     if claimed is not None:
         claimed_metric(workload, claimed)
-    given = ("margin", "alpha", "max_blocks", "budget", "slow_rate")
+    given = ("margin", "alpha", "max_blocks", "budget", "slow_rate", "no_build_cache", "clocks", "sm_clock")
     policy = policy_of(config, **{name: asked[name] for name in given})
     if asked["max_trials"] is not None:
         policy = with_policy(policy, {"max_bisect_trials": asked["max_trials"]}, "--max-trials")
@@ -171,7 +174,20 @@ def _request_like(stored: "Campaign", asked: dict[str, Any]) -> "Request":
     from perfguard.campaign import Request, Wish
     from perfguard.policy import stored_policy
 
-    taken = ("workload", "command", "better", "unit", "read", "setup", "modes", "set_", "env", "margin", "alpha")
+    taken = (
+        "workload",
+        "command",
+        "better",
+        "unit",
+        "read",
+        "setup",
+        "modes",
+        "set_",
+        "env",
+        "margin",
+        "alpha",
+        "clocks",
+    )
     changed = [name.strip("_") for name in taken if asked[name]]
     if changed:
         text = f"{stored.id} says already what is measured and how; {', '.join(changed)} cannot be given again"

@@ -42,6 +42,8 @@ def _render(bisect: Mapping[str, Any], console: Console) -> None:
         console.print()
         _line(console, f"Inside merge {bisect['inside']['merge'][:SHORT]}:", "bold")
         _render(bisect["inside"], console)
+    for line in further_lines(bisect):
+        _line(console, line)
 
 
 def bisect_markdown(bisect: Mapping[str, Any]) -> str:
@@ -59,7 +61,8 @@ def _markdown(bisect: Mapping[str, Any]) -> list[str]:
     parts += [foreign.fenced("\n".join(map(foreign.one_line, log_lines(bisect))))]
     if bisect["inside"]:
         parts += [f"Inside merge {bisect['inside']['merge'][:SHORT]}:", *_markdown(bisect["inside"])]
-    return parts
+    others = "\n".join(f"- {foreign.markdown(line)}" for line in further_lines(bisect))
+    return [*parts, others] if others else parts
 
 
 def facts(bisect: Mapping[str, Any]) -> list[str]:
@@ -182,6 +185,15 @@ def log_lines(bisect: Mapping[str, Any]) -> list[str]:
     if bisect["culprit"] and not bisect["inside"]:
         lines.append(f"# culprit: [{bisect['culprit']}]")
     return lines
+
+
+def further_lines(bisect: Mapping[str, Any]) -> list[str]:
+    """Searches before and behind the culprit, where it did not explain everything."""
+    return [
+        f"further, {other['good']['commit'][:SHORT]}..{other['bad']['commit'][:SHORT]}: {outcomes.headline(other)} "
+        f"({other['id']})"
+        for other in bisect.get("further", ())
+    ]
 
 
 def unbuildable_lines(bisect: Mapping[str, Any]) -> list[str]:

@@ -12,29 +12,32 @@ import numpy as np
 
 from perfguard.errors import UsageError
 from perfguard.records import Outcome
-from perfguard.stats.culprit_model import Floats, Numbers, log_odds, posterior_of
+from perfguard.stats.culprit_model import TINY, Beliefs, Floats, Memo, Numbers, beliefs_of, log_odds
 from perfguard.stats.culprit_records import Posterior, SearchDecision, SearchSetup, SearchState
 from perfguard.stats.lottery import launches_to_exclude
 
-# From here on a build is dear enough to read a commit twice while it is there.
-DEAR_BUILD = 10.0
+# A missing build weighs at most this many trials when the next commit is chosen: more buys hardly fewer builds for
+# many more trials (docs/decisions/0004-bisect.md).
+MOST_BUILD_WEIGHT = 1.0
 
 
-def decide(setup: SearchSetup, state: SearchState) -> SearchDecision:
+def decide(setup: SearchSetup, state: SearchState, memo: Memo | None = None) -> SearchDecision:
     """The next step after everything known so far. `state.confirmations` are keyed by the `after` they confirmed.
 
+    `memo`: an empty dict, handed in again with every call of one search, makes a long search fast; no result changes.
     Raises UsageError where BAD cannot be measured or the setup makes no sense.
     """
     _check(setup, state)
-    posterior, p_N = posterior_of(setup, state.readings, _refuted(state))
+    beliefs = beliefs_of(setup, state.readings, _refuted(state), memo)
+    posterior = beliefs.posterior
     found = SearchDecision(
         state="measure",
         posterior=posterior,
-        range=_likeliest(p_N, setup.p_range),
+        range=_likeliest(beliefs.by_candidate, setup.p_range),
         is_lottery=posterior.p_lottery > 0.5 and posterior.p_none < 0.5,
         num_trials=_num_trials(state),
     )
-    return _end(setup, state, found, p_N) or _next(setup, state, found, p_N)
+    return _end(setup, state, found, beliefs.by_candidate) or _next(setup, state, found, beliefs)
 
 
 def _check(setup: SearchSetup, state: SearchState) -> None:
@@ -92,7 +95,7 @@ def _end(setup: SearchSetup, state: SearchState, found: SearchDecision, p_N: Flo
         return _confirm(setup, state, found, after)
     if posterior.p_none <= setup.p_none and posterior.p_gradual >= setup.p_culprit:
         reason = "the change grew over many commits; no single one is to blame"
-        return replace(found, state="done", outcome="INCONCLUSIVE", is_gradual=True, reason=reason)
+        return replace(found, state="done", outcome="INCONCLUSIVE", range=(), is_gradual=True, reason=reason)
     if found.num_trials >= setup.max_trials:
         reason = f"not decided after {found.num_trials} trials"
         return replace(found, state="done", outcome="INCONCLUSIVE", reason=reason)
@@ -136,25 +139,19 @@ def _confirm(setup: SearchSetup, state: SearchState, found: SearchDecision, afte
     return replace(done, outcome="CULPRIT", culprit=after, is_confirmed=True, reason="confirmed against its parent")
 
 
-def _next(setup: SearchSetup, state: SearchState, found: SearchDecision, p_N: Floats) -> SearchDecision:
-    position = _choose(setup, state, found.posterior, p_N)
-    return replace(found, position=position, expected_trials_left=_expected_left(setup, found.posterior, p_N))
+def _next(setup: SearchSetup, state: SearchState, found: SearchDecision, beliefs: Beliefs) -> SearchDecision:
+    left = _expected_left(setup, found.posterior, beliefs.by_candidate)
+    return replace(found, position=_choose(setup, state, beliefs.contrast), expected_trials_left=left)
 
 
-def _choose(setup: SearchSetup, state: SearchState, posterior: Posterior, p_N: Floats) -> int:
-    """The measurable position that splits the probability in half, "none" lying after BAD.
-
-    Where builds cost time: most expected bits (of the halving) per trial, a build that is missing included.
-    """
+def _choose(setup: SearchSetup, state: SearchState, contrast_N: Floats) -> int:
+    """The measurable position at which the hypotheses disagree most: where the posterior splits in half, with "none"
+    lying after BAD; per trial of its price where a build costs time."""
     ends, _ = _groups(setup, state)
-    if _is_second_visit_due(setup, state):
-        return state.readings[-1].position
-    below = np.cumsum(p_N)[ends - 1] + posterior.p_gradual * ends / setup.num_candidates
-    if setup.build_cost <= 0:
-        return int(ends[np.abs(below - 0.5).argmin()])
     built = {reading.position for reading in state.readings}
-    prices = 2.0 + setup.build_cost * np.array([end not in built for end in ends])
-    return int(ends[(_bits(below) / prices).argmax()])
+    weight = min(setup.build_cost, MOST_BUILD_WEIGHT)
+    prices = 2.0 + weight * np.array([end not in built for end in ends])
+    return int(ends[(contrast_N[ends - 1] / prices).argmax()])
 
 
 def _expected_left(setup: SearchSetup, posterior: Posterior, p_N: Floats) -> float:
@@ -164,7 +161,7 @@ def _expected_left(setup: SearchSetup, posterior: Posterior, p_N: Floats) -> flo
     noisy-search bound (Burnashev), entropy / capacity + ln(1 / (1 - p_culprit)) / (snr / 2), and a third more.
     """
     to_phantom = max(0.0, log_odds(setup.p_phantom) - log_odds(posterior.p_none)) / _gain(posterior, setup.smallest)
-    p_change = p_N / p_N.sum()
+    p_change = p_N / max(float(p_N.sum()), TINY)
     entropy = float(-(p_change * np.log2(np.maximum(p_change, 1e-300))).sum())
     size = max(abs(posterior.log_slowdown), setup.smallest)
     shown = 1.0 - posterior.p_lottery * (1.0 - posterior.slow_rate)
@@ -178,19 +175,6 @@ def _expected_left(setup: SearchSetup, posterior: Posterior, p_N: Floats) -> flo
 def _gain(posterior: Posterior, size: float) -> float:
     """snr / 2: nats that one reading yields, on average, for a change of this size against none."""
     return size**2 / (4.0 * posterior.noise**2)
-
-
-def _is_second_visit_due(setup: SearchSetup, state: SearchState) -> bool:
-    if setup.build_cost < DEAR_BUILD or not state.readings:
-        return False
-    last = state.readings[-1].position
-    return sum(reading.position == last for reading in state.readings) == 1
-
-
-def _bits(p: Floats) -> Floats:
-    """Entropy of a coin with probability p, in bits."""
-    q = np.clip(p, 1e-12, 1 - 1e-12)
-    return np.asarray(-q * np.log2(q) - (1 - q) * np.log2(1 - q))
 
 
 def is_anchor_first(setup: SearchSetup, index: int) -> bool:

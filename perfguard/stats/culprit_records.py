@@ -20,7 +20,8 @@ class SearchSetup:
 
     `num_candidates`: N. `launch_sd`: standard deviation of the log of one launch, from calibration or this default.
     `smallest`: log of the smallest change looked for (the margin). `weights`: prior weight of each candidate (N
-    numbers >= 0, not all 0), () for equal ones. `build_cost`: trials that one build costs as much time as. `slow_rate`
+    numbers >= 0, not all 0), () for equal ones. `build_cost`: trials that one build costs as much time as, 0 where it
+    is free. `slow_rate`
     in (0, 1): PHANTOM only after enough clean launches of BAD to exclude slow ones at this rate. The thresholds are
     probabilities: PHANTOM from `p_phantom` on; a culprit at no more than `p_none` for "nothing changed" and at least
     `p_culprit` for one candidate. `max_trials`: confirmations included. `seed` draws orders.
@@ -93,7 +94,8 @@ class SearchDecision:
     "measure": `position` against GOOD. "confirm": position `before` (base) against `after` (head) by the verdict
     procedure with fresh builds. "done": `outcome` holds, and `culprit` where it is CULPRIT. `range`: candidates that
     hold `p_range` of the probability of a change, in order; where a change is confirmed between two positions with
-    only unmeasurable ones between them (`is_confirmed`, INCONCLUSIVE), all candidates between. `is_gradual`: the change
+    only unmeasurable ones between them (`is_confirmed`, INCONCLUSIVE), all candidates between; () for PHANTOM and for
+    a gradual change. `is_gradual`: the change
     grew over many commits, none is blamed. `is_lottery`: some launches became slow, not all.
     `expected_trials_left`: of the search, without confirmation; a rough forecast.
     """

@@ -12,13 +12,13 @@ from sqlite_utils import Database
 from perfguard.records import Bisect, CandidateBuild, PairPlan
 from perfguard.store import codec, content
 
-Role = Literal["confirmation", "inside"]
+Role = Literal["confirmation", "inside", "further"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BisectLink:
-    """A campaign that a bisect started: the confirmation of a candidate against the position before it, or the bisect
-    inside a blamed merge. `before` and `after` are positions; `other` is its id.
+    """A campaign that a bisect started: the confirmation of a candidate against the position before it, the bisect
+    inside a blamed merge, or one for a further culprit between two positions. `other` is its id.
     """
 
     role: Role

@@ -184,3 +184,37 @@ def test_uncommitted_work_can_be_bad(project):
     assert found["bad"]["revision"] == "WORKTREE"
     assert len(found["confirmation"]["head"]["patch_sha256"]) == 64
     assert project.git("status", "--porcelain") == before
+
+
+def test_a_built_in_workload_is_searched_by_the_metric_that_is_named_and_an_unbuildable_commit_is_passed_over(project):
+    good = project.commit({"fake.json": {"noise": 0.005}}, "start")
+    notes(project, "a")
+    unbuildable = project.commit({"fake.json": "{"}, "Break")
+    project.commit({"fake.json": {"noise": 0.005, "slowdown": 1.3}}, "Slow plain down")
+    notes(project, "b")
+    slow = project.commit({"fake.json": {"noise": 0.005, "slowdown": 1.3, "eagle3_slowdown": 1.4}}, "Slow eagle3 down")
+    workload = ("-w", "fake", "--metric", "eagle3_throughput", "--look-for", "slower")
+    found = bisect(project, "HEAD~2", "HEAD", *SHORT, *workload, code=1, command=())
+    assert found["culprit"] == slow
+    assert found["metric"]["name"] == "eagle3_throughput"
+    # 1.3 and then 1.4 on top: against its parent the last one is 1.4.
+    assert 1.3 < found["slowdown"] < 1.5
+    broken = bisect(project, good, "HEAD~2", *SHORT, "-w", "fake", code=3, command=())
+    assert broken["confirmation"]["outcome"] == "REGRESSION"
+    assert broken["range"] == [unbuildable, project.git("rev-parse", "HEAD~2")]
+    assert "cannot be measured" in broken["unbuildable_because"][unbuildable]
+    unknown = project.run("bisect", good, "HEAD", "-w", "fake", "--metric", "seconds", code=2).stderr
+    assert "fake has plain_throughput, eagle3_throughput" in unknown
+
+
+def test_few_builds_lie_on_the_disk_at_once(project):
+    project.commit({**bench(), "perfguard.toml": "[policy]\npause_share = 0\nconfirm_builds = 2\nkept_builds = 1\n"})
+    good, _ = planted(project)
+    seen = project.folder / "builds"
+    # A checkout lies in a folder of its build, beside the other builds and one file.
+    watched = ("--metric", "seconds", "--", "sh", "-c", f"ls -d ../../*/ | wc -l >> {seen}; sh bench.sh")
+    found = bisect(project, good, "HEAD", *SHORT, "--max-trials", "18", code=(1, 3), command=watched)
+    counts = [int(line) for line in seen.read_text().split()]
+    searching = counts[: found["trials_by"]["search"]]
+    assert max(searching) == 2  # GOOD and one more
+    assert found["builds"] > 2

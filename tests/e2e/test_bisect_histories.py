@@ -86,6 +86,20 @@ def test_a_stored_comparison_is_not_measured_again(project):
     assert "is a bisect, not a comparison" in refused.stderr
 
 
+def test_a_second_culprit_is_found_where_the_first_does_not_explain_all(project):
+    good = project.commit(bench(), "start")
+    notes(project, "a")
+    first = project.commit(bench(1.3), "Slow down")
+    notes(project, "b")
+    second = project.commit(bench(1.3 * 1.4), "Slow down again")
+    found = bisect(project, good, "HEAD", *SHORT, code=1)
+    others = [other for other in found["further"] if other["outcome"] == "CULPRIT"]
+    assert {found["culprit"], *(other["culprit"] for other in others)} == {first, second}
+    assert "So did " in found["sentence"]
+    assert all(line.endswith("agrees") for line in project.run("replay").stdout.splitlines())
+    assert "further, " in project.run("show", found["id"]).stdout
+
+
 def test_a_faster_commit_is_found_where_it_is_looked_for(project):
     good = project.commit(bench(1.4), "start")
     notes(project, "a")

@@ -9,6 +9,7 @@ import pytest
 from perfguard.bisection.state import (
     failing,
     invalid_reasons,
+    launch_sd,
     open_pair,
     reached,
     readings,
@@ -90,21 +91,40 @@ def test_nothing_to_search_and_a_comparison_that_was_equivalent_are_phantoms_at_
     empty = bisect_json(replace(stored, search=replace(stored.search, candidates=())))
     assert (empty["outcome"], empty["trials"], empty["p_nothing_changed"]) == ("PHANTOM", 0, 1.0)
     seeded = replace(
-        stored.search, seeded_by="c-0009", seed_outcome=str(Outcome.EQUIVALENT), seed_logs=(0.001, -0.001, 0.002)
+        stored.search,
+        seeded_by="c-0009",
+        seed_outcome=str(Outcome.EQUIVALENT),
+        seeds=((8, 0.001, 0.7), (8, -0.001, 0.7)),
     )
     known = bisect_json(replace(stored, search=seeded))
     assert (known["outcome"], known["trials"], known["reasons"][0]["code"]) == ("PHANTOM", 0, "KNOWN")
     assert "c-0009" in known["reasons"][0]["text"]
 
 
+LOGS = (0.2, 0.21, 0.2, 0.2)
+
+
 def test_readings_of_the_comparison_count_at_bad_and_cost_nothing():
     stored = cases.stored()
-    seeded = replace(stored, search=replace(stored.search, seed_outcome="REGRESSION", seed_logs=(0.2, 0.21, 0.2, 0.2)))
+    seeded = replace(
+        stored, search=replace(stored.search, seed_outcome="REGRESSION", seeds=tuple((8, r, 0.7) for r in LOGS))
+    )
     found = search_state(seeded).readings
-    assert [(reading.position, reading.trials) for reading in found] == [(8, 0)] * 4
+    assert [(reading.position, reading.trials, reading.relative_sd) for reading in found] == [(8, 0, 0.7)] * 4
     at = standing(seeded)
     assert at.decision is not None
     assert at.decision.position != 8
+
+
+def test_noise_far_beyond_what_was_expected_is_believed_and_a_drift_is_none():
+    noisy, drifting = cases.stored(), cases.stored()
+    for number in range(6):
+        noisy = cases.with_reading(noisy, 8, 1.1 ** (number % 2), 1.0)
+        drifting = cases.with_reading(drifting, 8, 1.01**number, 1.0)
+    # Neighbours differ by ln 1.1 each time: a standard deviation of that over 0.6745 times the root of 2.
+    assert launch_sd(noisy) == pytest.approx(log(1.1) / (0.6745 * 2**0.5))
+    assert launch_sd(drifting) == 0.01
+    assert launch_sd(replace(noisy, pairs=noisy.pairs[:5], trials=noisy.trials[:10])) == 0.01
 
 
 @pytest.mark.parametrize(

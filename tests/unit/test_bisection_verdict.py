@@ -49,6 +49,8 @@ def test_a_confirmation_that_stays_undecided_ends_it_undecided(named):
     assert (found["outcome"], found["exit_code"], found["culprit"]) == ("INCONCLUSIVE", 3, None)
     assert SHA in found["range"]
     assert found["confirmation"]["outcome"] == "SUSPECT"
+    # More of the confirmation decides it; the bisect then takes its answer.
+    assert found["next"] == "perfguard extend c-0002 --budget 1h, then perfguard bisect --resume c-0001"
 
 
 def test_an_invalid_confirmation_makes_it_invalid(named):
@@ -106,6 +108,11 @@ def test_what_is_found_inside_a_merge_takes_the_place_of_the_merge(named):
     found = bisect_json(outer, inside={**inner, "culprit": "d" * 40, "range": ["d" * 40], "slowdown": 1.11})
     assert (found["culprit"], found["merged_by"], found["slowdown"]) == ("d" * 40, SHA, 1.11)
     assert found["trials"] == 2 * inner["trials"]
+    open_ = {**inner, "outcome": "INCONCLUSIVE", "culprit": None, "confirmation": cases.comparison("SUSPECT", id="c-7")}
+    undecided = bisect_json(outer, inside=open_)
+    assert undecided["culprit"] == SHA
+    assert "which commit of its branch it was stays undecided" in undecided["sentence"]
+    assert undecided["next"] == "perfguard extend c-7 --budget 1h, then perfguard bisect --resume c-0001"
     alone = bisect_json(outer, inside={**inner, "outcome": "PHANTOM", "culprit": None})
     assert alone["culprit"] == SHA
     assert "the merge itself" in alone["sentence"]

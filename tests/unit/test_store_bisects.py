@@ -23,7 +23,7 @@ SEARCH = Bisect(
     merge="d" * 40,
     seeded_by="c-0009",
     seed_outcome="REGRESSION",
-    seed_logs=(0.1, -1 / 3),
+    seeds=((2, 0.1, 1.0), (1, -1 / 3, 0.5)),
 )
 PAIRS = [
     PairPlan(number=0, position=2, order="BA", pauses=(0.25, 1 / 3)),
