@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.errors import UsageError
+from perfguard.gate_policy import ACTIONS, GatePolicy
 from perfguard.policy import Policy
 from perfguard.records import Metric, Workload
 from perfguard.workloads import BUILT_IN, find, with_modes, with_params
@@ -32,6 +33,7 @@ class Config:
     workloads: Mapping[str, Workload] = field(default_factory=lambda: {w.name: w for w in BUILT_IN})
     policy: Policy = field(default_factory=Policy)
     on_suspect: str = ""
+    on_machine_change: str = ""
     path: Path | None = None
 
 
@@ -44,26 +46,40 @@ def load(folder: Path) -> Config:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", f"correct {path}") from error
-    _check_keys(raw, ("workload", "policy", "hooks"), f"{path}")
+    _check_keys(raw, ("workload", "policy", "gates", "hooks"), f"{path}")
     workloads = {w.name: w for w in BUILT_IN}
     for name, table in _table(raw, "workload", path).items():
         workloads[name] = _workload(name, table, workloads, f"{path} [workload.{name}]")
     policy = with_policy(Policy(), _table(raw, "policy", path), str(path))
-    on_suspect = _on_suspect(_table(raw, "hooks", path), path)
-    return Config(workloads=workloads, policy=policy, on_suspect=on_suspect, path=path)
+    policy = replace(policy, gates=_gates(_table(raw, "gates", path), f"{path} [gates]"))
+    return Config(workloads=workloads, policy=policy, path=path, **_hooks(_table(raw, "hooks", path), path))
 
 
-def _on_suspect(hooks: Mapping[str, Any], path: Path) -> str:
-    _check_keys(hooks, ("on_suspect",), f"{path} [hooks]")
-    command = hooks.get("on_suspect", "")
-    if not isinstance(command, str):
-        raise UsageError(f"{path} [hooks]: on_suspect = {command!r} is not a command", 'on_suspect = "mail-me"')
-    return command
+def _hooks(hooks: Mapping[str, Any], path: Path) -> dict[str, str]:
+    _check_keys(hooks, ("on_suspect", "on_machine_change"), f"{path} [hooks]")
+    for name, command in hooks.items():
+        if not isinstance(command, str):
+            raise UsageError(f"{path} [hooks]: {name} = {command!r} is not a command", f'{name} = "mail-me"')
+    return dict(hooks)
+
+
+def _gates(table: Mapping[str, Any], where: str) -> GatePolicy:
+    """Gates with some actions and thresholds changed. Raises UsageError naming the key."""
+    known = {f.name: getattr(GatePolicy(), f.name) for f in fields(GatePolicy)}
+    _check_keys(table, tuple(known), where)
+    for key, value in table.items():
+        default = known[key]
+        if isinstance(default, str):
+            if value not in ACTIONS:
+                raise UsageError(f"{where}: {key} = {value!r} is none of {', '.join(ACTIONS)}", f'{key} = "{default}"')
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
+            raise UsageError(f"{where}: {key} = {value!r} is not 0 or a positive number", f"{key} = {default:g}")
+    return GatePolicy(**table)
 
 
 def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy:
     """Policy with some thresholds changed, checked for type and range."""
-    _check_keys(values, tuple(f.name for f in fields(Policy)), where)
+    _check_keys(values, tuple(f.name for f in fields(Policy) if f.name != "gates"), where)
     for key, value in values.items():
         wanted = type(getattr(policy, key))
         if isinstance(value, bool) != (wanted is bool) or not isinstance(value, (int, float)):

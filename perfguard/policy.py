@@ -1,8 +1,13 @@
-"""Every threshold of perfguard in one place, with its unit and its reason. No other module holds a default."""
+"""Every threshold of perfguard in one place, with its unit and its reason; those on the machine in gate_policy.py.
+
+No other module holds a default.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from perfguard.gate_policy import GatePolicy, stored_gates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +56,11 @@ class Policy:
     carry_over_alpha: float = 0.001
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
+    # What the state of the machine does to trials and to the verdict.
+    gates: GatePolicy = field(default_factory=GatePolicy)
 
 
 def stored_policy(values: Mapping[str, Any]) -> Policy:
     """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once."""
-    return Policy(**{"extension_share": 0.0, **values})
+    gates = stored_gates(values.get("gates", {}))
+    return Policy(**{"extension_share": 0.0, **values, "gates": gates})
