@@ -13,10 +13,13 @@ from statistics import median
 from typing import Any, Protocol
 
 from perfguard.comparable import refuse_other_conditions
+from perfguard.conditions.assessment import links_of
+from perfguard.conditions.trial_gates import gated
 from perfguard.errors import Interrupted, StoreError, UsageError
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
+from perfguard.machine_history import remember, with_links
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import Arm, BlockPlan, Campaign, Decision, Extension, Trial
 from perfguard.scopes import is_one_launch
@@ -43,6 +46,7 @@ class Observer(Protocol):
 
 def compare(campaign: Campaign, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
     """Base against head, to a verdict: the JSON of a comparison, stored too. See `campaign.plan_campaign`."""
+    campaign = with_links(campaign, store)
     store.add_campaign(campaign)
     store.add_blocks(campaign.id, planned_blocks(campaign))
     return measure_to_verdict(campaign, repository, store, observer)
@@ -103,7 +107,7 @@ class Session:
         while True:
             started_s = time.monotonic()
             time.sleep(pause_s)
-            trials = launch(attempt)
+            trials = self._gated(launch(attempt))
             cost_s = (time.monotonic() - started_s) / len(trials)
             for trial in trials:
                 self.store.add_trial(self.campaign.id, trial)
@@ -112,6 +116,10 @@ class Session:
             if not any(may_retry(trial, self.policy) for trial in trials):
                 return trials
             attempt += 1
+
+    def _gated(self, trials: Sequence[Trial]) -> list[Trial]:
+        """What the machine was like decides now whether a trial counts; its value is not looked at."""
+        return [gated(self.policy.gates, trial, self.trials, links_of(self.campaign)) for trial in trials]
 
 
 def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
@@ -173,6 +181,7 @@ def conclude(session: Session, stopped: str) -> dict[str, Any]:
     """The verdict on what was measured, stored beside it."""
     campaign, store = session.campaign, session.store
     verdict = verdict_json(campaign, session.plans, session.trials, extensions=session.extensions, stopped=stopped)
+    verdict["machine_moved"] = remember(campaign, session.trials, store)
     store.add_verdict(campaign.id, verdict)
     store.set_status(campaign.id, "finished")
     return verdict

@@ -10,14 +10,22 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Room -> what it may import of this repository. A name covers the module and everything below it.
-NOUNS = {"perfguard.records", "perfguard.errors", "perfguard.policy", "perfguard.__version__"}
+NOUNS = {
+    "perfguard.records",
+    "perfguard.errors",
+    "perfguard.policy",
+    "perfguard.gate_policy",
+    "perfguard.__version__",
+}
 MAY_IMPORT = {
     "perfguard.errors": set(),
     "perfguard.records": set(),
-    "perfguard.policy": set(),
+    "perfguard.policy": {"perfguard.gate_policy"},
+    "perfguard.gate_policy": set(),
     "perfguard.protocol": set(),
     "perfguard.bundle": set(),
     "perfguard.stats": NOUNS,
+    "perfguard.conditions": NOUNS | {"perfguard.stats"},
     "perfguard.origin": NOUNS,
     "perfguard.workloads": NOUNS,
     "perfguard.config": NOUNS | {"perfguard.workloads"},
@@ -32,6 +40,7 @@ MAY_IMPORT = {
     | {
         "perfguard.stats",
         "perfguard.origin",
+        "perfguard.conditions",
         "perfguard.scopes",
         "perfguard.comparison",
         "perfguard.conclusions",

@@ -142,4 +142,5 @@ def hook_of(on_suspect: str, config: Config, folder: Path) -> Hook:
     """The command line's, else that of perfguard.toml; it runs in `folder`, the repository."""
     from perfguard.hooks import Hook
 
-    return Hook(command=on_suspect or config.on_suspect, folder=folder)
+    command = on_suspect or config.on_suspect
+    return Hook(command=command, folder=folder, on_machine_change=config.on_machine_change)

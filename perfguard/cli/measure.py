@@ -279,7 +279,7 @@ def print_prices(seed: int, lines: tuple[str, ...], json_file: str) -> None:
 
 
 def finish(comparison: dict[str, Any], store: "Store", json_file: str, hook: "Hook") -> None:
-    from perfguard.hooks import tell_of_suspicion
+    from perfguard.hooks import tell_of_machine_change, tell_of_suspicion
     from perfguard.report.terminal import open_console, render_comparison
 
     with o.verdict_output():
@@ -289,6 +289,7 @@ def finish(comparison: dict[str, Any], store: "Store", json_file: str, hook: "Ho
             trials = store.trials(comparison["id"], with_record=False)
             render_comparison(comparison, trials, open_console())
     with o.verdict_output():
-        if problem := tell_of_suspicion(hook, comparison):
+        told = (tell_of_suspicion(hook, comparison), tell_of_machine_change(hook, comparison.get("machine_moved", ())))
+        for problem in filter(None, told):
             typer.echo(problem, err=True)
     raise typer.Exit(comparison["exit_code"])

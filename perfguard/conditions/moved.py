@@ -81,9 +81,3 @@ def _is_outside(earlier: Sequence[float], late: Sequence[float]) -> bool:
     band = max(BAND * spread, log(1 + MIN_CHANGE))
     offs = [log(value) - middle for value in late]
     return all(off > band for off in offs) or all(off < -band for off in offs)
-
-
-def changes_between(then: dict[str, object], now: dict[str, object]) -> list[str]:
-    """ "driver was 570.1 and is 580.2" for each fact of the machine that is another one than before the step."""
-    names = sorted(then.keys() | now.keys())
-    return [f"{name} was {then.get(name)} and is {now.get(name)}" for name in names if then.get(name) != now.get(name)]
