@@ -36,7 +36,7 @@ def tell_of_suspicion(hook: Hook, comparison: Mapping[str, Any]) -> str:
 
 
 def tell_of_machine_change(hook: Hook, notices: Sequence[Mapping[str, Any]]) -> str:
-    """Run its command if the machine has moved: {"schema", "notices"} on its standard input. Returns what went wrong."""
+    """Run its command if the machine moved: {"schema", "notices"} on its standard input. Returns what went wrong."""
     if not hook.on_machine_change or not notices:
         return ""
     document = {"schema": "perfguard/machine_moved@1", "notices": list(notices)}

@@ -20,6 +20,9 @@ from perfguard.conditions.plausible import read_trials
 from perfguard.records import Campaign, MachineReading, Trial
 from perfguard.store import Store
 
+# Source of readings that no campaign gave.
+BENCH = "bench"
+
 
 def with_links(campaign: Campaign, store: Store) -> Campaign:
     """The campaign with the PCIe links that this machine is known for, so that they are judged by when it replays."""
@@ -41,10 +44,15 @@ def remember(campaign: Campaign, trials: Sequence[Trial], store: Store) -> list[
 
 
 def add_readings(machine: str, readings: Sequence[MachineReading], store: Store) -> list[dict[str, Any]]:
-    """Notices of steps, one for each reading that makes one certain."""
-    store.add_machine_readings(machine, readings)
-    found = (notice_of(store.machine_readings(machine, one.name)) for one in readings)
+    """Notices of steps, one for each reading that makes one certain. A campaign that goes on adds nothing twice."""
+    new = [one for one in readings if one.source == BENCH or not _is_known(machine, one, store)]
+    store.add_machine_readings(machine, new)
+    found = (notice_of(store.machine_readings(machine, one.name)) for one in new)
     return [notice for notice in found if notice is not None]
+
+
+def _is_known(machine: str, reading: MachineReading, store: Store) -> bool:
+    return any(one.source == reading.source for one in store.machine_readings(machine, reading.name))
 
 
 def now() -> str:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfguard.records import Trial
-from perfguard.report import foreign, outcomes, strips
+from perfguard.report import conditions, foreign, outcomes, strips
 
 MAX_COLUMNS = 100
 # Into a file or a pipe no line is broken: width belongs to whoever reads it.
@@ -40,6 +40,7 @@ def render_comparison(comparison: Mapping[str, Any], trials: Sequence[Trial], co
     _metrics(comparison, console)
     for strip in strips.strips(comparison, trials):
         _plot(strip, console)
+    _machine(comparison, console)
     for reason in outcomes.reasons(comparison):
         _line(console, reason, "yellow")
     _line(console, outcomes.counts(comparison))
@@ -71,6 +72,21 @@ def _plot(strip: strips.Strip, console: Console) -> None:
     for line in strips.text_lines(strip):
         _line(console, line)
     console.print()
+
+
+def _machine(comparison: Mapping[str, Any], console: Console) -> None:
+    """Conditions by trial and arm; machines that moved are told of apart from the verdict."""
+    for line in conditions.plot_lines(comparison):
+        _line(console, line)
+    rows = conditions.gate_rows(comparison)
+    if rows:
+        render_rows(conditions.GATE_COLUMNS, rows, console)
+    for line in conditions.lines(comparison):
+        _line(console, line)
+    for notice in conditions.notices(comparison):
+        _line(console, notice, "yellow")
+    if conditions.lines(comparison):
+        console.print()
 
 
 def _conclusions(comparison: Mapping[str, Any], console: Console) -> None:
