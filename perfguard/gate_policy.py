@@ -26,8 +26,10 @@ class GatePolicy:
     power_cap: Action = "record"
     # An external brake (a supply failed) halves clocks, and is never of the code's making.
     power_brake: Action = "void"
-    # PCIe link narrower or slower under load than it was before on this very machine.
+    # PCIe link narrower or slower under load than in an earlier trial of the campaign.
     link: Action = "void"
+    # The same against earlier campaigns on this machine: both arms share it, so it is news of the machine.
+    link_history: Action = "warn"
     # Repeated PCIe packets and NVLink errors: repaired, and paid for in time.
     replays: Action = "warn"
     # Memory that had to be corrected for good, uncorrectable errors, errors the driver reports (Xid).

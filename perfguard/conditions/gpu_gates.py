@@ -21,7 +21,6 @@ FAULTS = {
     "ecc_uncorrected_count": "uncorrected memory errors",
     "remapped_rows_uncorrected": "memory rows replaced after uncorrected errors",
     "remapped_rows_corrected": "memory rows replaced after corrected errors",
-    "xid_count": "errors reported by the driver (Xid)",
 }
 REPEATED = {
     "pcie_replay_count": "repeated PCIe packets",
@@ -71,16 +70,21 @@ def _clock(gates: GatePolicy, gpu: GpuRecord, target_mhz: float | None) -> Itera
 def _link(
     gates: GatePolicy, gpu: GpuRecord, earlier: Sequence[GpuRecord], known: Mapping[str, float]
 ) -> Iterator[Finding]:
-    seen = [known, *(one.link for one in earlier)]
+    """Against earlier trials, else against earlier campaigns; the card's own maximum is no measure of a slot."""
     for part, value in gpu.link.items():
-        best = max((one[part] for one in seen if part in one), default=None)
-        words = "x" if part == "width" else "generation "
+        best = max((one.link[part] for one in earlier if part in one.link), default=None)
+        words = f"{name_of(gpu)}: PCIe {_link_words(part, value)} under load"
         if best is not None and value < best:
-            text = f"{name_of(gpu)}: PCIe {words}{value:g} under load, on this machine it was {words}{best:g}"
-            yield finding(gates, "link", text)
-        elif part == "generation" and best is None and value == 1 and (gpu.either("pcie_generation_max") or 1) > 2:
-            text = f"{name_of(gpu)}: PCIe generation 1 under load, and nothing known of better days"
-            yield Finding(gate="link", action="warn", code="LINK", text=text)
+            yield finding(gates, "link", f"{words}, earlier in this campaign it was {_link_words(part, best)}")
+        elif value < known.get(part, 0.0):
+            text = f"{words}, on this machine it was {_link_words(part, known[part])}"
+            yield finding(gates, "link_history", text)
+        elif best is None and part == "generation" and value == 1 and (gpu.either("pcie_generation_max") or 1) > 2:
+            yield Finding(gate="link", action="warn", code="LINK", text=f"{words}, and nothing is known of better days")
+
+
+def _link_words(part: str, value: float) -> str:
+    return f"x{value:g}" if part == "width" else f"generation {value:g}"
 
 
 def _errors(gates: GatePolicy, gpu: GpuRecord) -> Iterator[Finding]:

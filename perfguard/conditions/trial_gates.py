@@ -18,7 +18,7 @@ from perfguard.records import Trial
 
 # What must not change while a campaign runs: a card's own facts, and the host's.
 GPU_FACTS = ("driver", "pci_bus_id", "parent_bridge", "vbios", "numa_node", "mig_is_on", "pcie_width_max")
-HOST_FACTS = ("driver", "topology")
+HOST_FACTS = ("kernel", "num_numa_nodes")
 Links = Mapping[str, Mapping[str, float]]
 
 
