@@ -68,8 +68,7 @@ def _step(values: Sequence[float], start: int, newest: int) -> Step | None:
     earlier, late = values[max(start, first - MAX_EARLIER) : max(start, first)], values[first : newest + 1]
     if len(earlier) < MIN_EARLIER:
         return None
-    p = rank_sum_p(earlier, late)
-    if p > ALPHA or not _is_outside(earlier, late):
+    if not _is_outside(earlier, late) or (p := rank_sum_p(earlier, late)) > ALPHA:
         return None
     return Step(index=first, seen_at=newest, before=median(earlier), after=median(late), p=p)
 

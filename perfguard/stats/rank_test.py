@@ -14,6 +14,7 @@ def rank_sum_p(xs: Sequence[float], ys: Sequence[float]) -> float:
     Exact over all divisions of the pooled values into groups of these sizes (E. L. Lehmann, *Nonparametrics*, 1975,
     section 1.4): the share of them whose rank sum lies at least as far from its mean.
     """
+    xs, ys = sorted((xs, ys), key=len)  # counting goes by the smaller group
     n, m = len(xs), len(ys)
     if not n or not m:
         return 1.0

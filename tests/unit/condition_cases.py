@@ -78,7 +78,10 @@ def card(
     """`before` also changes what is there after, unless `after` says so. `load`: a value, or [[t, value], ...]."""
     idle = {**IDLE, **(before or {})}
     values = {**LOAD, **(load or {})}
-    series = {name: value if isinstance(value, list) else [[-0.5, 0], [0.0, value]] for name, value in values.items()}
+    series = {
+        name: value if isinstance(value, list) else [[-0.5, IDLE.get(name, 0)], [0.0, value]]
+        for name, value in values.items()
+    }
     during = {"interval_s": 0.1, "fields": series, "num_samples": 15, "missed": 0}
     return {"before": idle, "after": {**idle, **(after or {})}, "during": during}
 
