@@ -9,6 +9,7 @@ from typing import Any
 
 from perfguard.calibration import FOUND, Control, Findings, calibration_json, findings_of, primaries_of
 from perfguard.campaign import Request, new_id, plan_campaign
+from perfguard.clock_search import search_clock
 from perfguard.errors import UsageError
 from perfguard.experiment import (
     Observer,
@@ -60,19 +61,21 @@ def calibrate(
     trials: list[Trial] = []
     with (
         marked_if_interrupted(campaign, trials, store, f"perfguard show {campaign.id} --db {store.path}"),
-        waiting_for_machine(campaign, observer),
+        waiting_for_machine(campaign, observer) as machine,
         open_workspace() as workspace,
     ):
-        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
+        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
         plans = store.blocks(campaign.id)
         session = Session(
             campaign=campaign, plans=plans, trials=trials, store=store, launcher=launcher, observer=observer
         )
+        prepare(session, session.plans[0])
+        clocks = search_clock(session)
         stopped = _measure_aa(session, num_blocks)
         aa = verdict_json(campaign, plans, trials, stopped=stopped)
         findings = _findings(session, request.policy, Outcome(aa["outcome"]))
         control = None if findings is None else _control(session, findings)
-    calibration = calibration_json(campaign, aa, trials, findings, control)
+    calibration = {**calibration_json(campaign, aa, trials, findings, control), "clocks": clocks}
     store.add_verdict(campaign.id, calibration)
     store.set_status(campaign.id, "finished")
     return calibration
@@ -87,7 +90,6 @@ def _measure_aa(session: Session, num_blocks: int) -> str:
 
     Returns why it stopped before its end: "budget", or "".
     """
-    prepare(session, session.plans[0])
     judgement = session.judge()
     while (plan := _next_of_aa(judgement, num_blocks)) is not None:
         if is_over_budget(session, plan):

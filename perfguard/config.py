@@ -82,7 +82,9 @@ def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy
     _check_keys(values, tuple(f.name for f in fields(Policy) if f.name != "gates"), where)
     for key, value in values.items():
         wanted = type(getattr(policy, key))
-        if isinstance(value, bool) != (wanted is bool) or not isinstance(value, (int, float)):
+        if wanted is str and isinstance(value, str):
+            continue
+        if isinstance(value, bool) != (wanted is bool) or not isinstance(value, (int, float)) or wanted is str:
             raise UsageError(
                 f"{where}: {key} = {value!r} is not a {wanted.__name__}", f"{key} = {getattr(Policy(), key)}"
             )
@@ -111,6 +113,8 @@ def _check_range(policy: Policy, where: str) -> None:
         (0 < policy.fisher_alpha <= 0.05, "fisher_alpha", "above 0 and at most 0.05"),
         (0 < policy.carry_over_alpha <= 0.05, "carry_over_alpha", "above 0 and at most 0.05"),
         (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
+        (policy.clocks in ("observe", "lock", "require"), "clocks", "observe, lock or require"),
+        (policy.sm_clock_mhz >= 0, "sm_clock_mhz", "0 (by rule) or a clock in MHz"),
     )
     for holds, key, allowed in checks:
         if not holds:

@@ -7,7 +7,8 @@ PerfguardError                 what a user can act on: what happened, where, wha
 ├── HarnessError         (5)   perfguard itself, or something it rests on, failed
 │   ├── BuildError       (5)   the subject does not check out, build or import at a commit
 │   ├── StoreError       (5)   results.db cannot be read or written
-│   └── BusyError        (5)   another measuring job holds this machine
+│   ├── BusyError        (5)   another measuring job holds this machine
+│   └── ClockError       (5)   a GPU refused to have its clocks set or told
 └── Interrupted          (130) Ctrl-C: what was measured is stored
 """
 
@@ -69,6 +70,14 @@ class StoreError(HarnessError):
 
 class BusyError(HarnessError):
     pass
+
+
+class ClockError(HarnessError):
+    """`status`: not_supported, no_permission or error, as for everything that is read of a machine."""
+
+    def __init__(self, message: str, next_step: str = "", *, status: str = "error") -> None:
+        super().__init__(message, next_step)
+        self.status = status
 
 
 class Interrupted(PerfguardError):  # noqa: N818 - it is not an error of anybody

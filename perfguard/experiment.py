@@ -5,7 +5,7 @@ Joins the edges (git, processes, machine, database) with the pure decisions. Hol
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
@@ -16,11 +16,13 @@ from perfguard.comparable import refuse_other_conditions
 from perfguard.conditions.assessment import links_of
 from perfguard.conditions.trial_gates import gated
 from perfguard.errors import Interrupted, StoreError, UsageError
+from perfguard.holding import InHand, in_hand
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
 from perfguard.machine_history import remember, with_links
 from perfguard.policy import Policy, stored_policy
+from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import Arm, BlockPlan, Campaign, Decision, Extension, Trial
 from perfguard.scopes import is_one_launch
 from perfguard.stats.extension import current_policy
@@ -129,10 +131,10 @@ def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store,
     resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
     with (
         marked_if_interrupted(campaign, trials, store, resume_command),
-        waiting_for_machine(campaign, observer),
+        waiting_for_machine(campaign, observer, sm_mhz=calibrated_clock_mhz(campaign, store)) as machine,
         open_workspace() as workspace,
     ):
-        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
+        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
         session = Session(
             campaign=campaign,
             plans=plans,
@@ -165,8 +167,12 @@ def clear_leftovers(observer: Observer) -> None:
         observer.say(f"removed what an earlier run left in {folder}")
 
 
-def waiting_for_machine(campaign: Campaign, observer: Observer) -> AbstractContextManager[None]:
-    """One measuring job a machine: a second one waits, and says once for whom."""
+@contextmanager
+def waiting_for_machine(campaign: Campaign, observer: Observer, *, sm_mhz: int = 0) -> Iterator[InHand]:
+    """One measuring job a machine: a second one waits, and says once for whom. Then clocks and telemetry are set up.
+
+    `sm_mhz`: what a calibration found to hold here; the campaign's own wish goes before it.
+    """
     told: list[Holder] = []
 
     def tell(holder: Holder, waited_s: float) -> None:
@@ -174,7 +180,12 @@ def waiting_for_machine(campaign: Campaign, observer: Observer) -> AbstractConte
             told.append(holder)
             observer.say(f"waiting: this machine is being measured on by {holder}")
 
-    return hold_machine(f"perfguard {campaign.kind} {campaign.id}", wait_s=inf, on_wait=tell)
+    command = f"perfguard {campaign.kind} {campaign.id}"
+    with (
+        hold_machine(command, wait_s=inf, on_wait=tell) as descriptor,
+        in_hand(campaign, descriptor, command, observer.say, sm_mhz=sm_mhz) as machine,
+    ):
+        yield machine
 
 
 def conclude(session: Session, stopped: str) -> dict[str, Any]:

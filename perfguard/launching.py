@@ -4,12 +4,15 @@ Must not judge: what a trial is worth is for judging.py.
 """
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from perfguard.bundle import bundle_root
 from perfguard.campaign import arm_workload
 from perfguard.errors import BuildError
+from perfguard.holding import InHand
 from perfguard.judging import WARM_STAGE
 from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial
 from perfguard.stats.plan import order_of_modes
@@ -25,11 +28,15 @@ from perfguard.trial.request import TrialRequest
 
 @dataclass(frozen=True, kw_only=True)
 class Launcher:
-    """Starts trials of one campaign. `builds` grows as builds are asked for: (side, number) -> folder."""
+    """Starts trials of one campaign. `builds` grows as builds are asked for: (side, number) -> folder.
+
+    `machine` watches each launch; without one nothing is recorded of the machine.
+    """
 
     campaign: Campaign
     repository: Repository
     workspace: Workspace
+    machine: InHand = field(default_factory=InHand)
     builds: dict[tuple[Side, int], Build] = field(default_factory=dict)
 
     def make_build(self, arm: Arm, number: int) -> None:
@@ -72,13 +79,18 @@ class Launcher:
             own = self._request(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
             shared = replace(own, caches=folder / "caches", folder=folder / launch_id)
             requests.append(replace(shared, workload=replace(own.workload, modes=modes)))
-        return run_quad(launch_id, requests, bundle=bundle_root())
+        return self._watched(requests[0], lambda: run_quad(launch_id, requests, bundle=bundle_root()))
 
     def _launch(self, arm: Arm, number: int, *, stage: int, block: int, slot: int, attempt: int) -> Trial:
         request = self._request(arm, number, stage=stage, block=block, slot=slot, attempt=attempt)
         if request.workload.runner == "command":
-            return run_command(request, probe=stage == WARM_STAGE)
-        return run_ranks(request, bundle=bundle_root())
+            run = partial(run_command, request, probe=stage == WARM_STAGE)
+        else:
+            run = partial(run_ranks, request, bundle=bundle_root())
+        return self._watched(request, lambda: (run(),))[0]
+
+    def _watched(self, request: TrialRequest, launch: Callable[[], Sequence[Trial]]) -> tuple[Trial, ...]:
+        return self.machine.watched({**os.environ, **request.arm.env}, launch)
 
     def _request(self, arm: Arm, number: int, *, stage: int, block: int, slot: int, attempt: int) -> TrialRequest:
         build = self.builds[arm.side, number]

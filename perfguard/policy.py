@@ -58,6 +58,10 @@ class Policy:
     budget_s: float = 0.0
     # What the state of the machine does to trials and to the verdict.
     gates: GatePolicy = field(default_factory=GatePolicy)
+    # observe, lock or require. Locking needs rights that few have and changes what is measured: nobody gets it unasked.
+    clocks: str = "observe"
+    # SM clock to lock, in MHz; 0: what a calibration of this workload here found, else the cautious rule.
+    sm_clock_mhz: int = 0
 
 
 def stored_policy(values: Mapping[str, Any]) -> Policy:

@@ -63,6 +63,13 @@ def newest_calibration(campaign: Campaign, store: Store) -> Mapping[str, Any] | 
     return None
 
 
+def calibrated_clock_mhz(campaign: Campaign, store: Store) -> int:
+    """The SM clock that a calibration of this workload found to hold here; 0 if none has searched."""
+    found = newest_calibration(campaign, store)
+    clocks = None if found is None else found.get("clocks")
+    return 0 if clocks is None else int(clocks["sm_mhz"])
+
+
 def _same_size(one: Workload, other: Workload) -> bool:
     return (one.params, one.command, one.world_size) == (other.params, other.command, other.world_size)
 

@@ -12,6 +12,7 @@ from perfguard.comparison import arm_json, reason_json, trials_json, workload_js
 from perfguard.errors import EXIT_CODES, EXIT_INVALID, EXIT_OK
 from perfguard.experiment import Observer, Session, clear_leftovers, marked_if_interrupted, waiting_for_machine
 from perfguard.launching import Launcher
+from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import BlockPlan, Campaign, Metric, Trial
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
@@ -75,10 +76,10 @@ def _measure(
     (arm,) = campaign.arms
     with (
         marked_if_interrupted(campaign, trials, store, f"perfguard show {campaign.id} --db {store.path}"),
-        waiting_for_machine(campaign, observer),
+        waiting_for_machine(campaign, observer, sm_mhz=calibrated_clock_mhz(campaign, store)) as machine,
         open_workspace() as workspace,
     ):
-        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace)
+        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
         session = Session(campaign=campaign, plans=[], trials=trials, store=store, launcher=launcher, observer=observer)
         launcher.make_build(arm, 1)
         session.run(partial(launcher.first_run, arm, 1))

@@ -9,6 +9,7 @@ import typer
 
 # Each of these registers its commands on `app`; none of them imports anything heavy at its top.
 from perfguard.cli import calibrate as calibrate
+from perfguard.cli import clocks as clocks
 from perfguard.cli import demo as demo
 from perfguard.cli import extending as extending
 from perfguard.cli import measure as measure

@@ -113,9 +113,11 @@ def policy_of(
     budget: str = "",
     slow_rate: str = "",
     no_confirm: bool = False,
+    clocks: str = "",
+    sm_clock: int | None = None,
 ) -> Policy:
     """The policy of perfguard.toml with what the command line changes."""
-    changes: dict[str, float | int | bool] = {}
+    changes: dict[str, float | int | bool | str] = {}
     if margin:
         changes["margin"] = parse_ratio(margin, "--margin")
     if alpha is not None:
@@ -128,7 +130,18 @@ def policy_of(
         changes["slow_rate"] = parse_ratio(slow_rate, "--slow-rate")
     if no_confirm:
         changes["is_confirmed"] = False
+    changes |= _clock_changes(config.policy, clocks, sm_clock)
     return with_policy(config.policy, changes, COMMAND_LINE)
+
+
+def _clock_changes(policy: Policy, clocks: str, sm_clock: int | None) -> dict[str, int | str]:
+    """Raises UsageError for a clock to lock where nothing is to be locked."""
+    changes: dict[str, int | str] = {"clocks": clocks} if clocks else {}
+    if sm_clock is not None:
+        if (clocks or policy.clocks) == "observe":
+            raise UsageError(f"--sm-clock {sm_clock} is a clock to lock, and clocks are only observed", "--clocks lock")
+        changes["sm_clock_mhz"] = sm_clock
+    return changes
 
 
 def claimed_metric(workload: Workload, was: float) -> Metric:

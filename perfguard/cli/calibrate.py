@@ -32,6 +32,8 @@ def calibrate(
     margin: o.Margin = "",
     budget: o.Budget = "",
     seed: o.Seed = None,
+    clocks: o.Clocks = "",
+    sm_clock: o.SmClock = None,
     timeout: o.Timeout = "",
     ready_timeout: o.ReadyTimeout = "",
     quiet: o.Quiet = False,
@@ -71,7 +73,13 @@ def _request(asked: dict[str, Any], config: Any) -> Any:
             Wish(side="head", revision=asked["revision"], env=env),
         ),
         workload=workload_of(workload_options(asked), config),
-        policy=policy_of(config, margin=asked["margin"], budget=asked["budget"]),
+        policy=policy_of(
+            config,
+            margin=asked["margin"],
+            budget=asked["budget"],
+            clocks=asked["clocks"],
+            sm_clock=asked["sm_clock"],
+        ),
         kind="calibrate",
         seed=asked["seed"],
     )

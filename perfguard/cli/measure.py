@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from perfguard.hooks import Hook
     from perfguard.store import Store
 
+POLICY_OPTIONS = ("margin", "alpha", "max_blocks", "budget", "slow_rate", "no_confirm", "clocks", "sm_clock")
+
 
 @app.command()
 def compare(
@@ -54,6 +56,8 @@ def compare(
         str, typer.Option(help="full, or in-process: both sides in one launch a block, confirmed by fresh launches.")
     ] = "",
     seed: o.Seed = None,
+    clocks: o.Clocks = "",
+    sm_clock: o.SmClock = None,
     timeout: o.Timeout = "",
     ready_timeout: o.ReadyTimeout = "",
     was: Annotated[float | None, typer.Option(help="The number that was believed; shown beside what is now.")] = None,
@@ -137,6 +141,8 @@ def recheck(
     env: o.Env = None,
     carry: Annotated[Path | None, typer.Option(help="Patch file applied on top.")] = None,
     margin: o.Margin = "",
+    clocks: o.Clocks = "",
+    sm_clock: o.SmClock = None,
     timeout: o.Timeout = "",
     ready_timeout: o.ReadyTimeout = "",
     quiet: o.Quiet = False,
@@ -166,6 +172,8 @@ def run_(
     set_: o.Set = None,
     env: o.Env = None,
     carry: Annotated[Path | None, typer.Option(help="Patch file applied on top.")] = None,
+    clocks: o.Clocks = "",
+    sm_clock: o.SmClock = None,
     timeout: o.Timeout = "",
     ready_timeout: o.ReadyTimeout = "",
     quiet: o.Quiet = False,
@@ -209,15 +217,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
     return Request(
         wishes=tuple(_wish(asked, side) for side in sides),
         workload=workload,
-        policy=policy_of(
-            config,
-            margin=asked.get("margin", ""),
-            alpha=asked.get("alpha"),
-            max_blocks=asked.get("max_blocks"),
-            budget=asked.get("budget", ""),
-            slow_rate=asked.get("slow_rate", ""),
-            no_confirm=asked.get("no_confirm", False),
-        ),
+        policy=policy_of(config, **{name: asked[name] for name in POLICY_OPTIONS if name in asked}),
         kind=kind,  # type: ignore[arg-type]  # one of this module's own three words
         seed=asked.get("seed"),
         carry=asked["carry"],

@@ -22,6 +22,8 @@ Margin = Annotated[str, typer.Option("--margin", help="Largest slowdown called e
 Alpha = Annotated[float | None, typer.Option("--alpha", help="Rate of reported phantoms. Default: 0.001.")]
 MaxBlocks = Annotated[int | None, typer.Option("--max-blocks", help="Most blocks of four trials in each stage.")]
 Budget = Annotated[str, typer.Option("--budget", help="Stop in time for this, such as 20m or 4h.")]
+Clocks = Annotated[str, typer.Option("--clocks", help="GPU clocks: observe (default), lock, or require a lock.")]
+SmClock = Annotated[int | None, typer.Option("--sm-clock", help="SM clock to lock, in MHz. Default: by rule.", min=1)]
 OnSuspect = Annotated[str, typer.Option("--on-suspect", help="Command that gets the JSON on stdin if it ends SUSPECT.")]
 Modes = Annotated[str, typer.Option("--modes", help="plain, eagle3 or both.")]
 WorkloadName = Annotated[str, typer.Option("--workload", "-w", help="A workload: see `perfguard workloads`.")]

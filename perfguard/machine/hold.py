@@ -46,8 +46,10 @@ def hold_machine(
     wait_s: float = 0.0,
     on_wait: Callable[[Holder, float], None] | None = None,
     folder: Path | None = None,
-) -> Iterator[None]:
+) -> Iterator[int]:
     """Hold this machine for the `with` block; `command` is shown to all users, so it must hold no secret.
+
+    Yields the descriptor of the lock: a process that inherits it holds the machine for as long as it lives.
 
     Waits up to `wait_s` seconds (math.inf: for ever), telling `on_wait` who holds it and for how long we have
     waited. Raises BusyError naming the holder.
@@ -56,7 +58,7 @@ def hold_machine(
     handle = _wait_for(path, wait_s, on_wait)
     try:
         _write(handle, Holder(pid=os.getpid(), user=os.getuid(), command=command[:MAX_COMMAND], started_at=_now()))
-        yield
+        yield handle
     finally:
         os.close(handle)
 

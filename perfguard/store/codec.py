@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-# Mappings with these names hold what many trials share; they are stored once, whoever uses them.
-SHARED_NAMES = frozenset({"environment", "versions", "origin", "machine", "method"})
+# Mappings with these names hold what many trials share, or much: they are stored once, compressed, whoever uses them.
+SHARED_NAMES = frozenset({"environment", "versions", "origin", "machine", "method", "conditions"})
 # Shorter lists of numbers are left where a person reads them.
 MIN_SERIES = 32
 

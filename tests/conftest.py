@@ -1,0 +1,27 @@
+"""What tests of several folders share: a machine with scripted GPUs."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from standin import Script, build_standin, play_here
+
+
+@pytest.fixture(scope="session")
+def standin_library(tmp_path_factory) -> Path:
+    """The stand-in for NVML, compiled once."""
+    if shutil.which("gcc") is None:
+        pytest.skip("the stand-in for NVML is compiled with gcc, which is not here")
+    return build_standin(tmp_path_factory.mktemp("standin"))
+
+
+@pytest.fixture
+def script(standin_library, tmp_path) -> Script:
+    """A machine without GPUs yet: `script.write(*h200(0), …)`."""
+    return Script(path=tmp_path / "gpus", library=standin_library).write()
+
+
+@pytest.fixture
+def played(script, monkeypatch) -> Script:
+    """As `script`, seen by the bindings in this process."""
+    return play_here(script, monkeypatch)

@@ -1,0 +1,266 @@
+"""What is read of a GPU through the real bindings: values, and why there is none. Never 0 for unknown."""
+
+import pytest
+from standin import Script, build_standin, h200, play_here
+
+from perfguard.errors import ClockError
+from perfguard.machine.fields import CHEAP, DEAR, FIELDS
+from perfguard.machine.nvml import open_nvml
+from perfguard.machine.nvml_fields import READERS
+from perfguard.machine.nvml_sensors import event_counter_ids, plain_power_is_average
+
+UUID = "GPU-00000000-1111-2222-3333-444444444444"
+OTHER = "GPU-00000001-1111-2222-3333-444444444444"
+# No slice, no such card in this machine's slots, and what NVML never tells.
+PLACE = {"parent_uuid", "parent_bridge", "pcie_traffic_is_detoured"}
+READABLE = set(FIELDS) - PLACE - {"sm_clock_locked_mhz", "memory_clock_locked_mhz"}
+
+
+def read(name, uuid=UUID):
+    with open_nvml() as nvml:
+        return nvml.read(uuid, [name])[name]
+
+
+def test_every_field_of_the_table_has_a_reader_and_a_cost():
+    assert set(READERS) == set(FIELDS)
+    assert {"sm_clock_mhz", "temperature_c", "power_average_w", "event_reasons", "pcie_generation"} <= set(CHEAP)
+    assert {"energy_j", "pcie_tx_bytes_per_s", "pcie_replay_count", "processes"} <= set(DEAR)
+
+
+def test_a_healthy_card_is_read_with_its_units(played):
+    played.write("now 0", *h200(field__74=2_500_000, field__75=0, field__77=0, field__79=0), "process 0 4242 1048576")
+    with open_nvml() as nvml:
+        found = nvml.read(UUID, list(FIELDS))
+    expected = {
+        "name": "NVIDIA H200",
+        "pci_bus_id": "00000000:19:00.0",
+        "driver": "580.65.06",
+        "cuda_driver": "13.0",
+        "numa_node": 0,
+        "memory_total_bytes": 141 * 2**30,
+        "sm_clock_mhz": 345,
+        "sm_clock_max_mhz": 1980,
+        "sm_clock_application_mhz": 1980,
+        "memory_clock_mhz": 3201,
+        "temperature_c": 31,
+        "memory_temperature_c": 38,
+        "temperature_margin_c": 56,
+        "power_average_w": 76.5,
+        "power_instant_w": 77.1,
+        "power_limit_w": 700.0,
+        "energy_j": 1000.0,
+        "event_reasons": 1,
+        "event_reason_names": ["idle"],
+        "event_sw_power_cap_us": 2500,  # 2,500,000 ns
+        "pstate": 8,
+        "pcie_generation": 1,
+        "pcie_generation_max": 5,
+        "pcie_tx_bytes_per_s": 1_000_000,
+        "nvlink_states": [1],
+        "nvlink_replay_errors": 0,
+        "ecc_is_on": True,
+        "remap_is_pending": False,
+        "compute_mode": "default",
+        "mig_is_on": False,
+        "processes": [[4242, 1048576]],
+        "utilisation_percent": 0,
+    }
+    assert {name: found[name].value for name in expected} == expected
+    assert {name for name, reading in found.items() if not reading.is_known} == set(FIELDS) - READABLE
+
+
+def test_locked_clocks_cannot_be_read_and_that_is_said(played):
+    played.write(*h200())
+    assert read("sm_clock_locked_mhz").status == "not_supported"
+    assert "no call" in read("sm_clock_locked_mhz").why
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(3, "not_supported"), (4, "no_permission"), (999, "error"), (15, "error")]
+)
+def test_a_refused_field_is_unknown_with_its_reason_and_never_zero(played, code, status):
+    played.write(*h200(power_w=f"error {code}"))
+    with open_nvml() as nvml:
+        found = nvml.read(UUID, ["power_average_w", "temperature_c"])
+    assert (found["power_average_w"].status, found["power_average_w"].value) == (status, None)
+    assert found["power_average_w"].why
+    assert found["temperature_c"].value == 31
+
+
+@pytest.mark.parametrize(
+    ("lacking", "deprecated", "reasons"),
+    [
+        (["nvmlDeviceGetCurrentClocksEventReasons"], [], 0x84),
+        (["nvmlDeviceGetCurrentClocksThrottleReasons"], [], 0x84),
+        ([], ["nvmlDeviceGetCurrentClocksEventReasons"], 0x84),
+        ([], ["nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"], None),
+        (["nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"], [], None),
+    ],
+)
+def test_event_reasons_are_asked_by_their_new_and_their_old_name(
+    tmp_path, script, monkeypatch, lacking, deprecated, reasons
+):
+    library = build_standin(tmp_path / "older", without=lacking) if lacking else script.library
+    machine = play_here(Script(path=script.path, library=library), monkeypatch)
+    machine.write(*h200(event_reasons=0x84), *(f"fault {name} 26" for name in deprecated))
+    assert read("event_reasons").value == reasons
+    assert read("event_reasons").status == ("not_supported" if reasons is None else "value")
+
+
+def test_temperature_and_processes_are_asked_by_their_older_names_too(played):
+    played.write(
+        *h200(),
+        "process 0 17 -",
+        "fault nvmlDeviceGetTemperatureV 13",
+        "fault nvmlDeviceGetComputeRunningProcesses_v3 13",
+        "fault nvmlDeviceGetGraphicsRunningProcesses_v3 3",
+    )
+    assert read("temperature_c").value == 31
+    assert read("processes").value == [[17, None]]
+
+
+def test_counters_fall_back_to_the_older_violation_call(played):
+    played.write(*h200(field__74="error 3", violation__0=7000))
+    assert read("event_sw_power_cap_us").value == 7
+
+
+def test_event_counters_have_other_numbers_in_other_drivers():
+    assert event_counter_ids("570.172.08") is None
+    assert event_counter_ids("575.51.03") == event_counter_ids("580.65.06") == (251, 252, 253)
+    assert event_counter_ids("590.44.01") == event_counter_ids("615.71") == (269, 270, 271)
+
+
+def test_a_counter_is_not_asked_by_the_number_that_another_driver_uses(played):
+    played.write("driver 590.44.01", *h200(field__252=99_000, field__270=5_000))
+    assert read("event_hw_thermal_us").value == 5
+    played.write("driver 570.10", *h200(field__252=99_000, field__270=5_000))
+    assert read("event_hw_thermal_us").status == "not_supported"
+
+
+def test_average_and_instant_power_are_told_apart(played):
+    """The plain call averages from Ampere on, but for the A100's chip."""
+    assert plain_power_is_average(9, "NVIDIA H200")
+    assert not plain_power_is_average(7, "NVIDIA A100-SXM4-80GB")
+    assert not plain_power_is_average(6, "Tesla T4")
+    played.write(*h200(architecture=7, name="text NVIDIA A100", power_w=300, field__185=200_000, field__186="error 3"))
+    assert read("power_average_w").value == 200.0
+    assert read("power_instant_w").value == 300.0
+
+
+def test_memory_that_is_shared_with_the_system_is_not_zero_bytes(played):
+    for lines in (h200(memory_total_bytes=None), h200(memory_total_bytes=0, memory_used_bytes=0)):
+        played.write(*lines)
+        reading = read("memory_total_bytes")
+        assert (reading.status, reading.value) == ("not_supported", None)
+        assert "unified" in reading.why
+    played.write(*h200(), "fault nvmlDeviceGetMemoryInfo_v2 13")
+    assert read("memory_total_bytes").value == 141 * 2**30
+
+
+def test_a_consumer_card_s_zeros_are_no_proof_of_health(played):
+    played.write(*h200(name="text NVIDIA GeForce RTX 4090"))
+    assert read("remap_is_pending").status == "not_supported"
+    played.write(*h200(remapped_rows="list 0 4 1 0"))
+    assert (read("remapped_rows_uncorrected").value, read("remap_is_pending").value) == (4, True)
+
+
+def test_a_card_that_fell_off_leaves_the_others_readable(played):
+    played.write(*h200(0), *h200(1), *h200(2), "fault * 15 gpu=1")
+    with open_nvml() as nvml:
+        assert len(nvml.uuids()) == 2
+        assert "lost" in nvml.unreadable["index 1"].lower()
+        assert nvml.read(UUID, ["temperature_c"])["temperature_c"].value == 31
+
+
+def test_a_card_that_falls_off_later_is_an_error_and_not_slow(played):
+    played.write("now 1", *h200(0), "fault * 15 gpu=0 from=5")
+    with open_nvml() as nvml:
+        assert nvml.read(UUID, ["sm_clock_mhz"])["sm_clock_mhz"].value == 345
+        played.write("now 6", *h200(0), "fault * 15 gpu=0 from=5")
+        lost = nvml.read(UUID, ["sm_clock_mhz"])["sm_clock_mhz"]
+    assert lost.status == "error"
+    assert "lost" in lost.why.lower()
+
+
+def test_a_driver_that_goes_away_in_mid_run_is_a_gap_with_a_reason(played):
+    played.write(*h200(), "fault nvmlDeviceGetClockInfo 999 after=2")
+    with open_nvml() as nvml:
+        readings = [nvml.read(UUID, ["sm_clock_mhz"])["sm_clock_mhz"] for _ in range(4)]
+    assert [reading.status for reading in readings] == ["value", "value", "error", "error"]
+
+
+def test_a_call_that_hangs_costs_one_limit_and_keeps_what_was_read_before(played):
+    played.write(*h200(), "log all", "fault nvmlDeviceGetTemperatureV hang")
+    with open_nvml(limit_s=0.3) as nvml:
+        found = nvml.read(UUID, ["sm_clock_mhz", "temperature_c", "pstate"])
+        for _ in range(20):
+            assert nvml.read(UUID, ["sm_clock_mhz"])["sm_clock_mhz"].status == "error"
+        with pytest.raises(ClockError, match="did not answer"):
+            nvml.lock_sm_clocks(UUID, 1500, 1500)
+    assert found["sm_clock_mhz"].value == 345
+    assert {found["temperature_c"].status, found["pstate"].status} == {"error"}
+    assert "did not answer within 0.3 s" in found["pstate"].why
+    assert played.calls()[-1].function == "nvmlDeviceGetClockInfo"  # a call that hangs is not logged; none follows
+
+
+def test_a_library_that_does_not_match_its_driver_gives_a_reason_and_no_card(played):
+    played.write(*h200(), "fault nvmlInitWithFlags 18")
+    with open_nvml() as nvml:
+        assert nvml.uuids() == ()
+        assert "mismatch" in nvml.reason
+        assert nvml.read(UUID, ["temperature_c"])["temperature_c"].status == "error"
+        assert nvml.system()["driver"].status == "error"
+
+
+def test_a_slice_is_read_by_its_own_name_and_knows_its_card(played):
+    slice_ = ("gpu 0.1 uuid text MIG-377e0049", "gpu 0.1 memory_total_bytes 19327352832")
+    played.write(*h200(mig_mode=1), *slice_)
+    with open_nvml() as nvml:
+        assert nvml.uuids() == (UUID,)
+        assert dict(nvml.parents) == {"MIG-377e0049": UUID}
+        found = nvml.read("MIG-377e0049", ["memory_total_bytes", "parent_uuid", "utilisation_percent"])
+    assert found["memory_total_bytes"].value == 19327352832
+    assert found["parent_uuid"].value == UUID
+    assert found["utilisation_percent"].status == "not_supported"
+
+
+def test_pairs_of_cards_are_joined_by_nvlink_or_by_what_pcie_they_share(played):
+    played.write(*h200(0, **{"p2p__2__1": 0}), *h200(1), *h200(2), "topology 0 1 50", "topology 0 2 30")
+    third = "GPU-00000002-1111-2222-3333-444444444444"
+    with open_nvml() as nvml:
+        joins = nvml.topology()
+    assert joins[UUID, OTHER].value == "NVLink"
+    assert joins[UUID, third].value == "PHB"
+    assert joins[OTHER, third].status == "not_supported"
+
+
+def test_setters_reach_the_driver_and_refusals_are_told_apart(played):
+    played.write(*h200())
+    with open_nvml() as nvml:
+        assert nvml.supported_memory_clocks(UUID) == (3201, 2619)
+        assert nvml.supported_sm_clocks(UUID, 3201)[:2] == (1980, 1965)
+        nvml.lock_sm_clocks(UUID, 1500, 1515)
+        nvml.lock_memory_clocks(UUID, 2619, 2619)
+        nvml.set_application_clocks(UUID, 3201, 1200)
+        nvml.reset_application_clocks(UUID)
+        nvml.reset_memory_clocks(UUID)
+        nvml.reset_sm_clocks(UUID)
+        for code, status in ((4, "no_permission"), (3, "not_supported"), (26, "not_supported"), (999, "error")):
+            played.write(*h200(), f"fault nvmlDeviceSetGpuLockedClocks {code}")
+            with pytest.raises(ClockError) as refused:
+                nvml.lock_sm_clocks(UUID, 1500, 1500)
+            assert refused.value.status == status
+            assert UUID in str(refused.value)
+    assert [(call.function, call.arguments) for call in played.calls()][:3] == [
+        ("nvmlDeviceSetGpuLockedClocks", (1500, 1515)),
+        ("nvmlDeviceSetMemoryLockedClocks", (2619, 2619)),
+        ("nvmlDeviceSetApplicationsClocks", (3201, 1200)),
+    ]
+
+
+def test_costs_are_measured_field_by_field(played):
+    played.write(*h200(), "fault nvmlDeviceGetTotalEnergyConsumption sleep=0.02")
+    with open_nvml() as nvml:
+        costs = nvml.read_costs(UUID, ["energy_j", "temperature_c"], repeats=3)
+    assert costs["energy_j"] >= 0.02
+    assert 0 < costs["temperature_c"] < costs["energy_j"]
