@@ -14,7 +14,9 @@ from typing import Any, Protocol
 
 from perfguard.comparable import refuse_other_conditions
 from perfguard.conditions.assessment import links_of
+from perfguard.conditions.readings import start_temperatures
 from perfguard.conditions.trial_gates import gated
+from perfguard.conditions.waits import cooldown_s
 from perfguard.errors import Interrupted, StoreError, UsageError
 from perfguard.holding import InHand, in_hand
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
@@ -109,6 +111,7 @@ class Session:
         while True:
             started_s = time.monotonic()
             time.sleep(pause_s)
+            self._cool_down()
             trials = self._gated(launch(attempt))
             cost_s = (time.monotonic() - started_s) / len(trials)
             for trial in trials:
@@ -118,6 +121,16 @@ class Session:
             if not any(may_retry(trial, self.policy) for trial in trials):
                 return trials
             attempt += 1
+
+    def _cool_down(self) -> None:
+        """Wait, for a time that has an end, until the cards are as earlier trials found them. Looks at no value."""
+        starts = [start for trial in self.trials if trial.stage > 0 and (start := start_temperatures(trial))]
+        if not starts:
+            return
+        began_s = time.monotonic()
+        while wait_s := cooldown_s(self.policy.gates, self.launcher.temperatures(), starts, time.monotonic() - began_s):
+            self.observer.note("waiting for the GPU to cool down")
+            time.sleep(wait_s)
 
     def _gated(self, trials: Sequence[Trial]) -> list[Trial]:
         """What the machine was like decides now whether a trial counts; its value is not looked at."""

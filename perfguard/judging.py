@@ -80,7 +80,8 @@ def judge(
         extensions=extensions,
     )
     if decision.outcome is Outcome.INVALID:
-        decision = replace(decision, reasons=(*decision.reasons, *failed_trial_reasons(trials)))
+        failed = [r for r in failed_trial_reasons(trials) if r.code not in {stop.code for stop in assessment.stops}]
+        decision = replace(decision, reasons=(*decision.reasons, *failed))
     if not all(o.is_proven for o in origin):
         decision = _withhold_equivalence(decision, next(o.note for o in origin if not o.is_proven))
     bare, decision = decision, with_findings(decision, assessment.of_arms, policy.margin)

@@ -39,6 +39,12 @@ class Launcher:
     machine: InHand = field(default_factory=InHand)
     builds: dict[tuple[Side, int], Build] = field(default_factory=dict)
 
+    def temperatures(self) -> dict[str, float]:
+        """uuid -> degrees C now, of the cards that trials may use; what cannot be read is left out."""
+        seen = self.machine.look({**os.environ, **self.campaign.arms[0].env}, ("temperature_c",))
+        found = {uuid: fields.get("temperature_c") for uuid, fields in seen.items()}
+        return {uuid: float(degrees) for uuid, degrees in found.items() if isinstance(degrees, int | float)}
+
     def make_build(self, arm: Arm, number: int) -> None:
         """Check an arm out into a fresh folder and run its setup there. Raises BuildError."""
         build = self.workspace.new_build()

@@ -26,8 +26,9 @@ TIMES = 2.0
 
 
 def counted(trials: Sequence[Recorded]) -> list[Recorded]:
-    """Measured trials that count."""
-    return [one for one in trials if one.trial.stage > 0 and one.trial.status == "ok"]
+    """Measured trials that count, with the cards that they used."""
+    found = [one for one in trials if one.trial.stage > 0 and one.trial.status == "ok"]
+    return [replace(one, gpus=tuple(gpu for gpu in one.gpus if gpu.is_used)) for one in found]
 
 
 def arm_findings(gates: GatePolicy, trials: Sequence[Recorded]) -> list[Finding]:

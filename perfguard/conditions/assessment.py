@@ -87,7 +87,7 @@ def _plotted(one: Recorded) -> dict[str, Any]:
     place = {"stage": trial.stage, "block": trial.block, "slot": trial.slot, "side": trial.side, "status": trial.status}
     means: dict[str, float | None] = {}
     for name, choose in PLOTTED.items():
-        values = [mean for gpu in one.gpus if (mean := gpu.loaded_mean(name)) is not None]
+        values = [mean for gpu in one.gpus if gpu.is_used and (mean := gpu.loaded_mean(name)) is not None]
         means[name] = choose(values) if values else None
     return {**place, **means}
 

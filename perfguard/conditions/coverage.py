@@ -55,6 +55,8 @@ def _text(
 def _no_gpu(seen: Sequence[Recorded], machine: Mapping[str, Any]) -> str:
     if not _has_gpu(machine):
         return "no GPU here"
+    if any(one.conditions.get("gpus") for one in seen):
+        return "no GPU was used"
     whys = sorted({str((one.conditions.get("telemetry") or {}).get("why", "")) for one in seen} - {""})
     return f"no usable GPU telemetry{f' ({whys[0]})' if whys else ''}"
 

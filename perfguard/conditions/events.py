@@ -48,7 +48,7 @@ def unknown_bits(mask: int) -> str:
 
 
 def _counted(gpu: GpuRecord, kind: str) -> float | None:
-    loaded_s = gpu.end_s
+    loaded_s = gpu.busy_s
     found = [us for name in COUNTERS[kind] if (us := gpu.increment(name)) is not None]
     if not found and kind == "thermal" and (us := gpu.increment(OLD_THERMAL)) is not None:
         found = [us]

@@ -77,7 +77,7 @@ def _what(campaign: Campaign) -> str:
 
 
 def _of_cards(seen: Sequence[Recorded]) -> dict[str, tuple[float, str]]:
-    links = [(gpu.uuid, part, gpu.link[part]) for one in seen for gpu in one.gpus for part in gpu.link]
+    links = [(gpu.uuid, part, gpu.link[part]) for one in seen for gpu in one.gpus if gpu.is_used for part in gpu.link]
     found = {}
     for uuid, part in dict.fromkeys((uuid, part) for uuid, part, _ in links):
         best = max(value for card, of, value in links if (card, of) == (uuid, part))

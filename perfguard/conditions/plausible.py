@@ -4,6 +4,7 @@ A sensor in its last breath repeats its last value, and broken firmware reports 
 judges a machine by such a field judges noise.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -21,14 +22,39 @@ TEMPERATURES_C = (1.0, 130.0)
 FROZEN_TRIALS = 4
 MOVING = ("power_average_w", "power_instant_w", "temperature_c")
 LOADED_PERCENT = 30.0
+# Load that a trial puts on a card that it works on, beyond what was there before its launch.
+USED_PERCENT, USED_W = 10.0, 30.0
 
 
 def read_trials(trials: Sequence[Trial]) -> list[Recorded]:
-    """Those with conditions, with every field marked that cannot be believed."""
+    """Those with conditions, with every field marked that cannot be believed, and every card that nobody used."""
     found = [one for trial in trials if (one := read_trial(trial)).conditions]
-    uuids = {gpu.uuid for one in found for gpu in one.gpus}
-    frozen = {uuid: frozen_fields([g for one in found for g in one.gpus if g.uuid == uuid]) for uuid in uuids}
-    return [replace(one, gpus=tuple(_marked(gpu, frozen[gpu.uuid]) for gpu in one.gpus)) for one in found]
+    by_card: dict[str, list[GpuRecord]] = defaultdict(list)
+    for gpu in (gpu for one in found for gpu in one.gpus):
+        by_card[gpu.uuid].append(gpu)
+    frozen = {uuid: frozen_fields(gpus) for uuid, gpus in by_card.items()}
+    used = {uuid: is_used(gpus) for uuid, gpus in by_card.items()}
+
+    def marked(gpu: GpuRecord) -> GpuRecord:
+        return replace(_marked(gpu, frozen[gpu.uuid]), is_used=used[gpu.uuid])
+
+    return [replace(one, gpus=tuple(map(marked, one.gpus))) for one in found]
+
+
+def is_used(of_one_card: Sequence[GpuRecord]) -> bool:
+    """Whether any trial put load on the card: more utilisation or power than before its launch. True if unknown.
+
+    A card that only others use shows theirs before a launch as well as during it.
+    """
+    rises = [_rises(gpu) for gpu in of_one_card]
+    return any(rises) or all(rise is None for rise in rises)
+
+
+def _rises(gpu: GpuRecord) -> bool | None:
+    steps = (("utilisation_percent", USED_PERCENT), ("power_average_w", USED_W))
+    pairs = [(gpu.number("before", name), gpu.seen_max(name), least) for name, least in steps]
+    known = [loaded - before >= least for before, loaded, least in pairs if before is not None and loaded is not None]
+    return any(known) if known else None
 
 
 def read_trial(trial: Trial) -> Recorded:
@@ -78,7 +104,7 @@ def frozen_fields(of_one_card: Sequence[GpuRecord]) -> dict[str, str]:
 
 
 def _is_loaded(gpu: GpuRecord) -> bool:
-    return (gpu.loaded_max("utilisation_percent") or 0.0) >= LOADED_PERCENT
+    return (gpu.seen_max("utilisation_percent") or 0.0) >= LOADED_PERCENT
 
 
 def _values(gpu: GpuRecord, name: str) -> list[float]:

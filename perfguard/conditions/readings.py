@@ -14,13 +14,21 @@ from typing import Any, Literal
 from perfguard.records import Trial
 
 When = Literal["before", "after"]
+# From, until and value, in seconds and the unit of the field.
+Piece = tuple[float, float, float]
+IDLE_BIT = 0x1
+# Below so many percent of utilisation a card does not work; clocks may be anything then.
+WORKING_PERCENT = 10.0
 # What a card says that has fallen off the bus.
 LOST = ("gpu is lost", "gpu_is_lost", "fallen off the bus")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuRecord:
-    """One card in one trial. `doubtful`: field -> why its values cannot be; such a field reads as unknown."""
+    """One card in one trial. `doubtful`: field -> why its values cannot be; such a field reads as unknown.
+
+    `is_used`: this campaign's trials work on it; a trial may see cards that it leaves alone.
+    """
 
     uuid: str
     before: Mapping[str, Any]
@@ -28,6 +36,7 @@ class GpuRecord:
     series: Mapping[str, Sequence[tuple[float, Any]]]
     end_s: float
     doubtful: Mapping[str, str] = field(default_factory=dict)
+    is_used: bool = True
 
     def at(self, when: When, name: str) -> Any:
         """Any plain value: a number, a text, a list; None where unknown."""
@@ -47,14 +56,42 @@ class GpuRecord:
         first, last = self.number("before", name), self.number("after", name)
         return None if first is None or last is None or last < first else last - first
 
+    @cached_property
+    def busy(self) -> tuple[Piece, ...]:
+        """When the card worked, as (from, until, 1.0) in seconds, at most from the ready moment to the end.
+
+        A command is ready as soon as it starts, so much of its time may pass before the card has anything to do: while
+        the driver says idle, or utilisation is next to nothing, there is no load. Where neither is known all counts.
+        """
+        whole = [(0.0, self.end_s, 1.0)] if self.end_s > 0 else []
+        for name, is_busy in (("event_reasons", _is_awake), ("utilisation_percent", _is_working)):
+            if any(value is not None for _, _, value in self._pieces(name)):
+                spans = [(start, end, 1.0) for start, end, v in self._pieces(name) if v is None or is_busy(v)]
+                whole = _clipped(whole, spans)
+        return tuple(whole)
+
+    @property
+    def busy_s(self) -> float:
+        return math.fsum(end - start for start, end, _ in self.busy)
+
     def under_load(self, name: str) -> list[tuple[float, float]]:
-        """(seconds, value) pieces from the trial's ready moment on: each value holds until the next one."""
+        """(seconds, value) pieces while the card worked: each value holds until the next one."""
+        return [(end - start, value) for start, end, value in _clipped(self._known(name), self.busy)]
+
+    def seen_max(self, name: str) -> float | None:
+        """From the ready moment on, whether the card worked or not."""
+        within = _clipped(self._known(name), [(0.0, self.end_s, 1.0)])
+        return max((value for _, _, value in within), default=None)
+
+    def _known(self, name: str) -> list[Piece]:
+        return [(start, end, value) for start, end, value in self._pieces(name) if value is not None]
+
+    def _pieces(self, name: str) -> list[tuple[float, float, float | None]]:
         if name in self.doubtful:
             return []
         known = [(t, number(value)) for t, value in self.series.get(name, ())]
-        ends = [t for t, _ in known[1:]] + [self.end_s]
-        pieces = [(min(end, self.end_s) - max(t, 0.0), value) for (t, value), end in zip(known, ends, strict=True)]
-        return [(length_s, value) for length_s, value in pieces if value is not None and length_s > 0]
+        ends = [*(t for t, _ in known[1:]), *([max(self.end_s, known[-1][0])] if known else [])]
+        return [(t, end, value) for (t, value), end in zip(known, ends, strict=True)]
 
     def loaded_mean(self, name: str) -> float | None:
         pieces = self.under_load(name)
@@ -71,6 +108,20 @@ class GpuRecord:
         return max((value for _, value in self.under_load(name)), default=None)
 
 
+def _is_awake(mask: float) -> bool:
+    return not int(mask) & IDLE_BIT
+
+
+def _is_working(percent: float) -> bool:
+    return percent >= WORKING_PERCENT
+
+
+def _clipped(pieces: Sequence[Piece], spans: Sequence[Piece]) -> list[Piece]:
+    """The parts of `pieces` that lie within `spans`."""
+    found = [(max(a, c), min(b, d), value) for a, b, value in pieces for c, d, _ in spans if a < d and c < b]
+    return [(start, end, value) for start, end, value in found if end > start]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
     """A trial with its conditions read: `conditions` is empty where none were recorded."""
@@ -82,6 +133,12 @@ class Recorded:
 
 def recorded(trial: Trial) -> Recorded:
     return Recorded(trial=trial, conditions=conditions_of(trial.record) or {}, gpus=tuple(gpus_in(trial)))
+
+
+def start_temperatures(trial: Trial) -> dict[str, float]:
+    """uuid -> degrees C before the launch, where known."""
+    found = {gpu.uuid: gpu.number("before", "temperature_c") for gpu in gpus_in(trial)}
+    return {uuid: degrees for uuid, degrees in found.items() if degrees is not None}
 
 
 def conditions_of(record: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -11,8 +11,8 @@ from typing import Any
 from perfguard.conditions.findings import Finding, finding, is_at_least
 from perfguard.conditions.gpu_gates import gpu_findings, name_of
 from perfguard.conditions.host_gates import host_findings
-from perfguard.conditions.plausible import read_trial
-from perfguard.conditions.readings import GpuRecord, Recorded, host_of, number
+from perfguard.conditions.plausible import read_trials
+from perfguard.conditions.readings import GpuRecord, Recorded, host_of, number, recorded
 from perfguard.gate_policy import GatePolicy
 from perfguard.records import Trial
 
@@ -30,8 +30,8 @@ def gated(gates: GatePolicy, trial: Trial, earlier: Sequence[Trial], links: Link
     """
     if trial.status != "ok" or trial.stage == 0:
         return trial
-    before = [one for t in earlier if (one := read_trial(t)).conditions]
-    found = trial_findings(gates, read_trial(trial), before, links)
+    *before, now = read_trials([*earlier, trial]) or [recorded(trial)]
+    found = trial_findings(gates, now, before, links) if now.trial is trial else []
     reasons = tuple(dict.fromkeys(f.reason for f in found if is_at_least(f.action, "void")))
     return replace(trial, status="invalid", reasons=(*trial.reasons, *reasons)) if reasons else trial
 
@@ -46,7 +46,7 @@ def trial_findings(gates: GatePolicy, now: Recorded, earlier: Sequence[Recorded]
 
 
 def _of_gpus(gates: GatePolicy, now: Recorded, earlier: Sequence[Recorded], links: Links) -> Iterator[Finding]:
-    for gpu in now.gpus:
+    for gpu in (gpu for gpu in now.gpus if gpu.is_used):
         same_card = [one for trial in earlier for one in trial.gpus if one.uuid == gpu.uuid]
         target_mhz = target_of(now.conditions, gpu.uuid)
         yield from gpu_findings(gates, gpu, earlier=same_card, link=links.get(gpu.uuid, {}), target_mhz=target_mhz)
@@ -74,7 +74,7 @@ def _telemetry(gates: GatePolicy, conditions: Mapping[str, Any]) -> Iterator[Fin
 
 
 def _identity(gates: GatePolicy, first: Recorded, now: Recorded) -> Iterator[Finding]:
-    then_gpus, now_gpus = ({gpu.uuid: gpu for gpu in one.gpus} for one in (first, now))
+    then_gpus, now_gpus = ({gpu.uuid: gpu for gpu in one.gpus if gpu.is_used} for one in (first, now))
     # A sampler that died names no cards at all: that is its own gate.
     if then_gpus and now_gpus and then_gpus.keys() != now_gpus.keys():
         gone, new = sorted(then_gpus.keys() - now_gpus.keys()), sorted(now_gpus.keys() - then_gpus.keys())

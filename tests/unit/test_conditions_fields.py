@@ -2,6 +2,7 @@
 
 import pytest
 
+from perfguard.conditions.arm_gates import counted
 from perfguard.conditions.coverage import coverage_json
 from perfguard.conditions.leftovers import leftover_settings
 from perfguard.conditions.plausible import read_trial
@@ -52,7 +53,7 @@ def test_an_idle_card_may_stand_still():
 
 def coverage(*of, machine=None):
     trials = [cases.trial("base", one) for one in of]
-    return coverage_json(cases.read(trials), len(trials), machine or {})
+    return coverage_json(counted(cases.read(trials)), len(trials), machine or {})
 
 
 def test_full_coverage_counts_fields_and_cards():
@@ -127,3 +128,8 @@ def test_waiting_can_be_switched_off():
 ])  # fmt: skip
 def test_forgotten_settings_are_pointed_out(environment, wanted, number):
     assert len(leftover_settings(environment, wanted)) == number
+
+
+def test_cards_that_are_there_and_not_used_are_not_coverage():
+    idle = of_card(load={"utilisation_percent": 0, "power_average_w": 80.0})
+    assert coverage(idle, machine=GPU_MACHINE)["text"] == "no GPU was used; host conditions recorded"

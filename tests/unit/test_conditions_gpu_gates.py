@@ -54,6 +54,22 @@ def test_a_limit_before_the_trial_was_ready_is_not_under_load():
     assert found(of_card(load={"event_reasons": [[-0.5, 0x40], [0.0, 0x0]]})) == []
 
 
+def test_what_a_command_does_before_it_uses_the_card_is_not_load():
+    """Idle half of the time, at 345 MHz, by the driver or by utilisation: the clock under load is 1980."""
+    late = {"sm_clock_mhz": [[-0.1, 345], [0.5, 1980]]}
+    for idle in ({"event_reasons": [[-0.1, 1], [0.5, 0]]}, {"utilisation_percent": [[-0.1, 0], [0.5, 98]]}):
+        (one,) = cases.read([cases.trial("base", of_card(load={**late, **idle}))])
+        assert one.gpus[0].under_load("sm_clock_mhz") == [(0.5, 1980.0)]
+        assert one.gpus[0].busy_s == 0.5
+
+
+def test_where_nothing_tells_of_load_all_the_measured_time_counts():
+    blind = {"event_reasons": cases.unknown(), "utilisation_percent": cases.unknown()}
+    series = {name: [[-0.1, value]] for name, value in blind.items()}
+    (one,) = cases.read([cases.trial("base", of_card(load={**series, "sm_clock_mhz": [[-0.1, 345], [0.5, 1980]]}))])
+    assert one.gpus[0].under_load("sm_clock_mhz") == [(0.5, 345.0), (0.5, 1980.0)]
+
+
 @pytest.mark.parametrize(("mask", "kinds", "rest"), [
     (0x0, set(), ""),
     (0x1, set(), ""),
@@ -188,3 +204,17 @@ def test_an_unmeasured_first_run_is_never_voided():
     brake = of_card(load={"event_reasons": 0x80})
     first = cases.campaign_cases.trial(0, 1, 0, "base", 1.0, record={"conditions": brake})
     assert gated(GATES, first, [], {}).status == "ok"
+
+
+ELSEWHERE = cases.card(
+    before={"utilisation_percent": 97, "power_average_w": 400.0, "processes": [[4242, 3000 * MIB]]},
+    load={"utilisation_percent": 97, "power_average_w": 400.0, "event_reasons": 0x80, "pcie_generation": 1},
+)
+
+
+def test_a_neighbour_on_a_card_that_the_campaign_leaves_alone_is_no_concern():
+    assert codes(cases.conditions({CARD: cases.card(), "GPU-other": ELSEWHERE})) == []
+
+
+def test_a_neighbour_on_a_card_that_other_trials_use_is():
+    assert codes(cases.conditions({CARD: ELSEWHERE}), earlier=[cases.conditions()])[-1] == ("FOREIGN_PROCESS", "void")

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from perfguard.conditions.trial_gates import gated
 from perfguard.gate_policy import GatePolicy
 from perfguard.judging import judge, verdict_json
 from perfguard.policy import stored_policy
@@ -101,6 +102,20 @@ def test_what_the_policy_said_then_holds_on_replay():
 def test_a_policy_stored_before_gates_existed_has_them_by_default():
     old = {name: value for name, value in asdict(SHORT).items() if name != "gates"}
     assert stored_policy(old).gates == GatePolicy()
+
+
+def test_a_neighbour_who_stays_ends_it_invalid_although_head_looks_slower():
+    """Hidden, seen by utilisation and memory: every block after the first is void, and what is left is too little."""
+    busy = {"utilisation_percent": 97, "memory_used_bytes": 9000 * condition_cases.MIB}
+    crowded = conditions({CARD: card(before=busy, after={"utilisation_percent": 0})})
+    campaign = campaign_cases.campaign()
+    trials = with_conditions(measured(campaign, slower_head), of_side(HEALTHY))[:6]
+    for plan in campaign_cases.plans_of(campaign)[1:]:
+        (trial, *_) = with_conditions(campaign_cases.whole_block(plan, slower_head), of_side(crowded, crowded))
+        trials.append(gated(SHORT.gates, trial, trials, {}))
+    decision = judge(campaign, planned_blocks(campaign), trials).decision
+    assert decision.outcome is Outcome.INVALID
+    assert {"TOO_MANY_VOID", "FOREIGN_LOAD"} <= set(codes(decision))
 
 
 @pytest.fixture

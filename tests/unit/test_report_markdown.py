@@ -72,5 +72,3 @@ def test_a_comment_is_never_longer_than_a_forge_accepts(count: int) -> None:
     assert "Next: " in text
     if count == 1000:
         assert "Left out here because it is too long: metrics, reasons, trials by block." in text
-
-

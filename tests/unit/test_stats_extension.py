@@ -176,9 +176,7 @@ def test_an_extended_comparison_replays_on_every_prefix(seed):
     for number in range(3):
         registered = [extension(k, 6) for k in range(1, number + 1)]
         start = len(blocks)
-        blocks, decisions = run_part(
-            draws, blocks, extensions=registered, seed=seed, policy=policy, metrics=metrics
-        )
+        blocks, decisions = run_part(draws, blocks, extensions=registered, seed=seed, policy=policy, metrics=metrics)
         history += [(start + k, registered, decision) for k, decision in enumerate(decisions)]
         if decisions[-1].outcome not in (Outcome.INCONCLUSIVE, Outcome.SUSPECT):
             break

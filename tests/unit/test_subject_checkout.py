@@ -49,7 +49,7 @@ def make_dirty(folder):
     (folder / "link").symlink_to("sub/target")
     git(folder, "mv", "sub/moved", "sub/here")
     (folder / "new dir").mkdir()
-    (folder / "new dir" / "ünicode\n\"quoted\".txt").write_text("untracked\n")
+    (folder / "new dir" / 'ünicode\n"quoted".txt').write_text("untracked\n")
     (folder / "empty_untracked").touch()
     (folder / "later").write_text("intent\n")
     git(folder, "add", "--intent-to-add", "later")
