@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "perfguard.conclusions": NOUNS | {"perfguard.scopes"},
     "perfguard.demo_history": NOUNS,
     "perfguard.hooks": set(),
+    "perfguard.diagnosis": NOUNS | {"perfguard.machine"},
     "perfguard.judging": NOUNS
     | {
         "perfguard.stats",

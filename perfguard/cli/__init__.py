@@ -11,6 +11,7 @@ import typer
 from perfguard.cli import calibrate as calibrate
 from perfguard.cli import clocks as clocks
 from perfguard.cli import demo as demo
+from perfguard.cli import doctor as doctor
 from perfguard.cli import extending as extending
 from perfguard.cli import measure as measure
 from perfguard.cli import stored as stored

@@ -1,11 +1,11 @@
 """Which GPUs this machine has, for its fingerprint: what does not change while nobody touches the machine."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfguard.machine.nvml import LIMIT_S, open_nvml
 from perfguard.machine.reading import Reading
+from perfguard.machine.snapshot import Snapshot, snapshot
 
 LASTING = ("uuid", "name", "pci_bus_id", "memory_total_bytes", "vbios", "board", "pcie_width_max", "parent_bridge")
 
@@ -39,21 +39,20 @@ class GpuInventory:
     reason: str = ""
 
 
-def gpu_inventory(load: Callable[[], Any] | None = None, *, limit_s: float = LIMIT_S) -> GpuInventory:
-    """Ask NVML once. `load` returns the bindings (default: `import pynvml`)."""
-    with open_nvml(load, limit_s=limit_s) as nvml:
-        if nvml.reason:
-            return GpuInventory(reason=nvml.reason)
-        gpus = tuple(_card(nvml.read(uuid, LASTING)) for uuid in nvml.uuids())
-        system = nvml.system()
-        return GpuInventory(
-            gpus=gpus + tuple(_unreadable(reason) for reason in nvml.unreadable.values()),
-            driver=_text(system["driver"]),
-            cuda_driver=_text(system["cuda_driver"]),
-        )
+def gpu_inventory(taken: Snapshot | None = None) -> GpuInventory:
+    """From a snapshot; by default one is taken."""
+    seen = snapshot(LASTING) if taken is None else taken
+    if seen.reason:
+        return GpuInventory(reason=seen.reason)
+    cards = [_card(readings) for uuid, readings in seen.gpus.items() if uuid not in seen.parents]
+    return GpuInventory(
+        gpus=(*cards, *(_unreadable(reason) for reason in seen.unreadable.values())),
+        driver=_text(seen.system["driver"]),
+        cuda_driver=_text(seen.system["cuda_driver"]),
+    )
 
 
-def _card(read: dict[str, Reading]) -> Gpu:
+def _card(read: Mapping[str, Reading]) -> Gpu:
     values: dict[str, Any] = {name.replace("memory_total", "memory"): reading.value for name, reading in read.items()}
     lacking = {name: reading.why for name, reading in read.items() if not reading.is_known}
     return Gpu(**values, unknown={name.replace("memory_total", "memory"): why for name, why in lacking.items()})

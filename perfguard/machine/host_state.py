@@ -30,26 +30,9 @@ class HostField:
     read: Callable[[], Plain]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TimeJump:
-    """Between two readings: how far the wall clock was moved (either way), how long the machine slept."""
-
-    wall_s: float
-    slept_s: float
-
-
 def host_state() -> dict[str, Reading]:
     """Every field of HOST_FIELDS. Never raises."""
     return {name: _reading(field.read) for name, field in HOST_FIELDS.items()}
-
-
-def time_jump(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> TimeJump | None:
-    """None where a clock is not known. The boot-time clock runs on while the machine sleeps, the monotonic does not."""
-    values = [[reading.get(name, Reading(value=None)).value for name in _CLOCKS] for reading in (before, after)]
-    if not all(isinstance(value, int | float) for row in values for value in row):
-        return None
-    wall, monotonic, boottime = (float(late) - float(early) for early, late in zip(*values, strict=True))
-    return TimeJump(wall_s=wall - boottime, slept_s=boottime - monotonic)
 
 
 def pressure_percent(text: str) -> float:
@@ -149,7 +132,6 @@ def _clock(name: str) -> Callable[[], Plain]:
     return lambda: time.clock_gettime(getattr(time, name))
 
 
-_CLOCKS = ("wall_s", "monotonic_s", "boottime_s")
 HOST_FIELDS: dict[str, HostField] = {
     "cpu_model": _field("", "model", lambda: cpu_model(CPUINFO.read_text(errors="replace"))),
     "num_threads": _field("", "hardware threads", psutil.cpu_count),

@@ -21,6 +21,8 @@ from perfguard.machine.nvml_fields import read_field
 from perfguard.machine.reading import Reading, unknown
 
 LIMIT_S = 10.0
+# Without persistence the driver loads with the first call, seconds for each card.
+OPEN_LIMIT_S = 60.0
 TOPOLOGY = {0: "same board", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 NVLINK_CAPABILITY = 2
 MAX_SLICES = 16
@@ -41,7 +43,7 @@ class Worker:
         while (task := self.tasks.get()) is not None:
             task()
 
-    def run(self, task: Callable[[], None]) -> bool:
+    def run(self, task: Callable[[], None], limit_s: float | None = None) -> bool:
         """Whether `task` ended within the limit. `task` must catch what it raises."""
         if self.is_stuck.is_set():
             return False
@@ -52,7 +54,7 @@ class Worker:
             done.set()
 
         self.tasks.put(work)
-        if done.wait(self.limit_s):
+        if done.wait(self.limit_s if limit_s is None else limit_s):
             return True
         self.is_stuck.set()
         return False
@@ -183,15 +185,17 @@ class Nvml:
 
 
 @contextmanager
-def open_nvml(load: Callable[[], Any] | None = None, *, limit_s: float = LIMIT_S) -> Iterator[Nvml]:
+def open_nvml(
+    load: Callable[[], Any] | None = None, *, limit_s: float = LIMIT_S, open_limit_s: float = OPEN_LIMIT_S
+) -> Iterator[Nvml]:
     """A session for the `with` block. `load` returns the bindings (default: `import pynvml`). Never raises:
     where there is no NVML, `reason` says so and `uuids()` is empty.
     """
     worker = Worker(limit_s=limit_s)
     worker.start()
     opened: list[Nvml] = []
-    if not worker.run(lambda: opened.append(_open(load or import_bindings, worker))):
-        opened = [Nvml(bindings=None, worker=worker, reason=f"NVML did not answer within {limit_s:g} s")]
+    if not worker.run(lambda: opened.append(_open(load or import_bindings, worker)), open_limit_s):
+        opened = [Nvml(bindings=None, worker=worker, reason=f"NVML did not answer within {open_limit_s:g} s")]
     try:
         yield opened[0]
     finally:

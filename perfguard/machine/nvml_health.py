@@ -7,6 +7,7 @@ from perfguard.machine.nvml_calls import NO_VALUE, NotTold, Reader, field_value,
 from perfguard.machine.reading import Plain
 
 MAX_LINKS = 36
+INVALID_ARGUMENT = 2
 
 
 def cuda_version(number: int) -> str:
@@ -98,7 +99,13 @@ def _compute_mode(lib: Any, d: Any) -> Plain:
 
 
 def _parent(lib: Any, d: Any) -> Plain:
-    return text(lib.nvmlDeviceGetUUID(lib.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(d)))
+    try:
+        parent = lib.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(d)
+    except Exception as error:
+        if getattr(error, "value", None) != INVALID_ARGUMENT:
+            raise
+        raise NotTold("a whole card, not a slice") from error
+    return text(lib.nvmlDeviceGetUUID(parent))
 
 
 HEALTH: dict[str, Reader] = {

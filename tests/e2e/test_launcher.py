@@ -18,7 +18,7 @@ LAUNCHER = ROOT / "runners" / "__main__.py"
 
 # A subject that speaks the contract without torch: the next id depends on all ids before it; of the drafted ids
 # the third is always wrong and the second in every other cycle.
-STAND_IN = '''
+STAND_IN = """
 API_VERSION = 1
 
 def target(ids):
@@ -59,7 +59,7 @@ class Session:
     def peak_memory_bytes(self): return 12345
     def describe(self): return {"versions": {"torch": "none"}, "spec": dict(self.spec)}
     def close(self): pass
-'''
+"""
 
 
 @pytest.fixture

@@ -17,9 +17,7 @@ from model.losses import balance_loss, target_loss
 from model.text import generate, prompts
 
 CPU = torch.device("cpu")
-SHORT = train.Recipe(
-    text_bytes=20_000, batch=2, length=24, unroll=3, target_steps=6, draft_steps=4, warmup_steps=2
-)
+SHORT = train.Recipe(text_bytes=20_000, batch=2, length=24, unroll=3, target_steps=6, draft_steps=4, warmup_steps=2)
 
 
 def test_the_text_of_a_seed_never_changes():

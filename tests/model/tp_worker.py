@@ -22,9 +22,7 @@ NUM_TOKENS = 20
 
 def logits_of(target, tokens, dtype, device):
     config = target.config
-    rope = build_rope(
-        num_positions=64, head_dim=config.head_dim, theta=config.rope_theta, dtype=dtype, device=device
-    )
+    rope = build_rope(num_positions=64, head_dim=config.head_dim, theta=config.rope_theta, dtype=dtype, device=device)
     tokens_1T = torch.tensor([tokens], device=device)
     mask_TS = causal_mask(len(tokens), 0, device)
     with torch.inference_mode():

@@ -80,9 +80,10 @@ class Script:
 
 
 def play_here(script: Script, monkeypatch: Any) -> Script:
-    """Let the bindings in this process see the script's machine, until the test ends."""
+    """Let the bindings in this process and in its children see the script's machine, until the test ends."""
     import pynvml
 
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(script.library.parent))
     monkeypatch.setenv("PERFGUARD_STANDIN", str(script.path))
     monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(script.library)))
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
@@ -134,7 +135,10 @@ _SENSORS = {
     "energy_j": "ramp 0:1000 1000:401000",
     "event_reasons": "load 1 0",
     "field.74": 0,  # time under software power cap, ns
+    "field.75": 0,  # thermal, sync boost, board limit, reliability
     "field.76": 0,
+    "field.77": 0,
+    "field.79": 0,
     "field.251": 0,  # software thermal, hardware thermal, power brake: the numbers of driver 580
     "field.252": 0,
     "field.253": 0,

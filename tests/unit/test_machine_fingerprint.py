@@ -10,8 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfguard.machine.gpu import gpu_inventory
+from perfguard.machine.gpu import LASTING, gpu_inventory
 from perfguard.machine.host import cpu_model, governor, host_fingerprint, machine_fingerprint
+from perfguard.machine.nvml import open_nvml
+from perfguard.machine.snapshot import take
 
 
 class NvmlError(Exception):
@@ -40,8 +42,13 @@ def fake_nvml(**changed):
     return SimpleNamespace(**{name: call for name, call in given.items() if call != "lack"})
 
 
+def inventory_of(load, open_limit_s=10.0):
+    with open_nvml(load, open_limit_s=open_limit_s) as nvml:
+        return gpu_inventory(take(nvml, LASTING))
+
+
 def test_cards_are_listed_with_names_from_bytes_and_text_alike():
-    inventory = gpu_inventory(lambda: fake_nvml())
+    inventory = inventory_of(lambda: fake_nvml())
     assert [gpu.name for gpu in inventory.gpus] == ["NVIDIA H200", "NVIDIA L4"]
     assert inventory.gpus[1].uuid == "GPU-1"
     assert inventory.gpus[1].pci_bus_id == "00000000:01:00.0"
@@ -51,7 +58,7 @@ def test_cards_are_listed_with_names_from_bytes_and_text_alike():
 
 @pytest.mark.parametrize("how", ["refuse", "lack"])
 def test_a_field_that_a_card_refuses_is_none_with_its_reason_and_the_others_stay(how):
-    gpu = gpu_inventory(lambda: fake_nvml(nvmlDeviceGetMemoryInfo=how)).gpus[0]
+    gpu = inventory_of(lambda: fake_nvml(nvmlDeviceGetMemoryInfo=how)).gpus[0]
     assert gpu.memory_bytes is None
     assert gpu.name == "NVIDIA H200"
     assert ("Not Supported" if how == "refuse" else "nvmlDeviceGetMemoryInfo") in gpu.unknown["memory_bytes"]
@@ -61,7 +68,7 @@ def test_a_driver_that_does_not_match_its_library_gives_a_reason_and_no_card():
     def mismatch():
         raise NvmlError("Driver/library version mismatch")
 
-    inventory = gpu_inventory(lambda: fake_nvml(nvmlInit=mismatch))
+    inventory = inventory_of(lambda: fake_nvml(nvmlInit=mismatch))
     assert (inventory.gpus, inventory.reason) == ((), "NVML: Driver/library version mismatch")
 
 
@@ -69,19 +76,19 @@ def test_missing_bindings_are_said():
     def load():
         raise ImportError("No module named 'pynvml'")
 
-    assert "nvidia-ml-py" in gpu_inventory(load).reason
+    assert "nvidia-ml-py" in inventory_of(load).reason
 
 
 def test_nvml_is_shut_down_also_after_an_error():
     closed = []
     nvml = fake_nvml(nvmlDeviceGetCount="refuse", nvmlShutdown=lambda: closed.append(True))
-    assert gpu_inventory(lambda: nvml).reason == "NVML: Not Supported"
+    assert inventory_of(lambda: nvml).reason == "NVML: Not Supported"
     assert closed == [True]
 
 
 def test_a_driver_that_hangs_costs_the_limit_and_no_more():
     release = threading.Event()
-    inventory = gpu_inventory(lambda: fake_nvml(nvmlInit=release.wait), limit_s=0.05)
+    inventory = inventory_of(lambda: fake_nvml(nvmlInit=release.wait), open_limit_s=0.05)
     release.set()
     assert inventory.reason == "NVML did not answer within 0.05 s"
 

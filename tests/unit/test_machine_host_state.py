@@ -7,17 +7,16 @@ import pytest
 
 from perfguard.machine.host_state import (
     HOST_FIELDS,
-    TimeJump,
     container_kind,
     cpu_limit,
     host_state,
     pressure_percent,
-    time_jump,
     turbo_is_on,
 )
 from perfguard.machine.kernel_log import kernel_log, xids
 from perfguard.machine.pci import acs_detours, bridges_above, numa_node, parent_bridge, traffic_is_detoured
 from perfguard.machine.reading import Reading, from_json, to_json, unknown
+from perfguard.machine.time_jump import TimeJump, time_jump
 
 
 def test_every_field_is_a_value_or_says_why_not():

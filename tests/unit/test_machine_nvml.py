@@ -28,7 +28,7 @@ def test_every_field_of_the_table_has_a_reader_and_a_cost():
 
 
 def test_a_healthy_card_is_read_with_its_units(played):
-    played.write("now 0", *h200(field__74=2_500_000, field__75=0, field__77=0, field__79=0), "process 0 4242 1048576")
+    played.write("now 0", *h200(field__74=2_500_000), "process 0 4242 1048576")
     with open_nvml() as nvml:
         found = nvml.read(UUID, list(FIELDS))
     expected = {
@@ -67,6 +67,7 @@ def test_a_healthy_card_is_read_with_its_units(played):
     }
     assert {name: found[name].value for name in expected} == expected
     assert {name for name, reading in found.items() if not reading.is_known} == set(FIELDS) - READABLE
+    assert {reading.status for reading in found.values() if not reading.is_known} == {"not_supported"}
 
 
 def test_locked_clocks_cannot_be_read_and_that_is_said(played):
@@ -201,6 +202,12 @@ def test_a_call_that_hangs_costs_one_limit_and_keeps_what_was_read_before(played
     assert {found["temperature_c"].status, found["pstate"].status} == {"error"}
     assert "did not answer within 0.3 s" in found["pstate"].why
     assert played.calls()[-1].function == "nvmlDeviceGetClockInfo"  # a call that hangs is not logged; none follows
+
+
+def test_a_driver_that_loads_with_the_first_call_is_given_more_time_to_open(played):
+    played.write(*h200(), "fault nvmlInitWithFlags sleep=0.6")
+    with open_nvml(limit_s=0.3, open_limit_s=30) as nvml:
+        assert nvml.read(UUID, ["temperature_c"])["temperature_c"].value == 31
 
 
 def test_a_library_that_does_not_match_its_driver_gives_a_reason_and_no_card(played):

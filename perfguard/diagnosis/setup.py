@@ -1,0 +1,129 @@
+"""Findings about what perfguard itself needs, about settings left behind, and about cards as a group. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from perfguard.diagnosis.records import Finding, MachineState, Severity, known, why_unknown
+from perfguard.machine.reading import Reading
+
+# `git rev-parse --path-format`, which finds the repository, came with it.
+OLDEST_GIT = (2, 31)
+LOW_BYTES, TOO_LOW_BYTES = 2 * 2**30, 200 * 2**20
+
+# Settings that change speed and are easily left behind; what they do, in a few words.
+LEFTOVERS = {
+    "CUDA_LAUNCH_BLOCKING": "every kernel launch waits for the kernel",
+    "CUDA_DEVICE_MAX_CONNECTIONS": "fewer or more queues to the card",
+    "NCCL_P2P_DISABLE": "cards exchange through host memory",
+    "NCCL_P2P_LEVEL": "how far apart cards may exchange directly",
+    "NCCL_SHM_DISABLE": "no shared memory between ranks",
+    "NCCL_IB_DISABLE": "no InfiniBand",
+    "NCCL_PROTO": "the protocol of collectives is fixed",
+    "NCCL_ALGO": "the algorithm of collectives is fixed",
+    "NCCL_DEBUG": "NCCL writes a log",
+    "NCCL_MIN_NCHANNELS": "the channels of collectives are fixed",
+    "NCCL_MAX_NCHANNELS": "the channels of collectives are fixed",
+    "NCCL_NVLS_ENABLE": "multicast in NVLink switches",
+    "NCCL_CONF_FILE": "further NCCL settings in a file",
+    "PYTORCH_CUDA_ALLOC_CONF": "the allocator of torch is set up differently",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "every tensor is allocated anew",
+    "TORCH_LOGS": "torch writes a log",
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "everything is compiled anew",
+    "TORCHDYNAMO_DISABLE": "torch.compile does nothing",
+    "OMP_NUM_THREADS": "the number of processor threads is fixed",
+    "LD_PRELOAD": "a library is put before all others",
+    "PYTHONMALLOC": "Python's allocator is changed",
+    "PYTHONDEVMODE": "Python checks more",
+    "COMPUTE_SANITIZER": "a checker runs along",
+    "CUDA_INJECTION64_PATH": "a profiler runs along",
+    "NVIDIA_TF32_OVERRIDE": "the precision of matrix products is changed",
+}
+
+
+def findings(state: MachineState) -> Iterator[Finding]:
+    """All of this file's checks."""
+    yield _git(state.setup.git)
+    yield _disk(state.setup.cache_free_bytes)
+    yield _database(state.setup.database)
+    yield leftovers(state.setup.environment, state.setup.nccl_files)
+    if state.gpus or state.unreadable:
+        yield lock_permission(state)
+        yield from _pairs(state)
+
+
+def leftovers(environment: Mapping[str, str], nccl_files: Mapping[str, Sequence[str]]) -> Finding:
+    """A forgotten NCCL_P2P_DISABLE costs more than most commits; so does a line in /etc/nccl.conf."""
+    found = [f"{name}={value} ({LEFTOVERS[name]})" for name, value in sorted(environment.items()) if name in LEFTOVERS]
+    found += [f"{path}: {', '.join(lines)}" for path, lines in sorted(nccl_files.items()) if lines]
+    if not found:
+        return _say("settings", "settings", "ok", "no setting left behind that is known to change speed")
+    advice = "unset what you did not mean; built-in workloads do not inherit variables, your own command does"
+    return _say("settings", "settings", "warn", "; ".join(found), advice)
+
+
+def nccl_settings(text: str) -> list[str]:
+    """The settings of an nccl.conf, without comments and blank lines."""
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+
+
+def lock_permission(state: MachineState) -> Finding:
+    """Nothing tells beforehand whether a lock is allowed; only root ever is."""
+    if state.setup.is_root:
+        text = "root: clocks may be locked unless a container or the driver forbids it"
+        return _say("clock_permission", "GPUs", "ok", text)
+    text = "not root: clocks cannot be locked, only watched"
+    return _say("clock_permission", "GPUs", "warn", text, "run as root to lock them; verdicts hold without it")
+
+
+def git_version(text: str) -> tuple[int, int] | None:
+    """(2, 39) of "git version 2.39.5 (Apple Git-154)"."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found.group(1)), int(found.group(2))) if found else None
+
+
+def _git(git: Reading) -> Finding:
+    if not git.is_known:
+        return _say("git", "git", "fail", git.why, "install git")
+    version = git_version(str(git.value))
+    if version is None or version < OLDEST_GIT:
+        oldest = ".".join(map(str, OLDEST_GIT))
+        return _say("git", "git", "fail", f"{git.value}: older than {oldest}", "install a newer git")
+    return _say("git", "git", "ok", str(git.value))
+
+
+def _disk(free: Reading) -> Finding:
+    if not free.is_known:
+        return _say("disk", "cache folder", "fail", free.why, "PERFGUARD_CACHE=DIR with a folder that can be written")
+    amount = float(free.value) if isinstance(free.value, int | float) else 0.0
+    severity: Severity = "fail" if amount < TOO_LOW_BYTES else "warn" if amount < LOW_BYTES else "ok"
+    advice = "" if severity == "ok" else "PERFGUARD_CACHE=DIR on a larger disk"
+    return _say("disk", "cache folder", severity, f"{amount / 2**30:.1f} GiB free for checkouts and builds", advice)
+
+
+def _database(database: Reading) -> Finding:
+    if database.value is True:
+        return _say("database", "results", "ok", "results can be stored")
+    return _say("database", "results", "fail", database.why, "--db FILE in a folder that can be written")
+
+
+def _pairs(state: MachineState) -> Iterator[Finding]:
+    models = sorted({str(known(read, "name")) for uuid, read in state.gpus.items() if uuid not in state.parents})
+    if len(models) > 1:
+        text = f"different cards: {', '.join(models)}"
+        yield _say("gpu_models", "GPUs", "warn", text, "name the cards of a workload by UUID in CUDA_VISIBLE_DEVICES")
+    numbers = {uuid: str(number) for number, uuid in enumerate(u for u in state.gpus if u not in state.parents)}
+    joins: dict[str, list[str]] = {}
+    for (a, b), reading in state.topology.items():
+        how = str(reading.value) if reading.is_known else f"unknown ({why_unknown({'join': reading}, 'join')})"
+        joins.setdefault(how, []).append(f"{numbers[a]}-{numbers[b]}")
+    if joins:
+        text = "; ".join(f"{how}: {' '.join(pairs)}" for how, pairs in sorted(joins.items()))
+        yield _say("gpu_topology", "GPUs", "ok", text)
+    detoured = [numbers[uuid] for uuid, read in state.gpus.items() if known(read, "pcie_traffic_is_detoured")]
+    if detoured and set(joins) != {"NVLink"}:
+        text = f"PCIe traffic between cards takes the way through the root (ACS): GPU {', '.join(detoured)}"
+        yield _say("gpu_acs", "GPUs", "warn", text, "switch ACS off in the BIOS, or keep it for all that you compare")
+
+
+def _say(code: str, about: str, severity: Severity, text: str, advice: str = "") -> Finding:
+    return Finding(code=code, about=about, severity=severity, text=text, advice=advice)
