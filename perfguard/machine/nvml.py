@@ -4,7 +4,6 @@ Nothing runs at import. Every call is made by one thread with a limit: a driver 
 from then on every answer is "error"; no second thread is started, since each would hang as well.
 """
 
-import importlib.metadata
 import queue
 import statistics
 import threading
@@ -214,6 +213,8 @@ def import_bindings() -> Any:
 
 def bindings_name() -> str:
     """Which distribution the bindings come from, such as "nvidia-ml-py 13.580.65"; "" if none is installed."""
+    import importlib.metadata  # a third of the start of a sampler, which never asks
+
     for name in ("nvidia-ml-py", "pynvml"):
         try:
             return f"{name} {importlib.metadata.version(name)}"

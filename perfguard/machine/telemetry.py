@@ -13,7 +13,7 @@ from perfguard.machine.child import Child, ChildGone, start_child
 
 SAMPLER = "perfguard.machine.sampler"
 # Loading the driver of a machine with eight sleeping cards takes seconds, an answer afterwards a fraction of one.
-START_LIMIT_S = 30.0
+START_LIMIT_S = 75.0
 ANSWER_LIMIT_S = 5.0
 # Of that limit, what a call of NVML may take: so that the sampler can still tell what it saw before one hung.
 READ_SHARE = 0.6
