@@ -67,7 +67,7 @@ ONLY_IN = {
     "scipy": {"perfguard.stats"},
     "typer": {"perfguard.cli"},
     "click": {"perfguard.cli"},
-    "torch": {"model"},
+    "torch": {"model", "runners.machine_bench"},
     "safetensors": {"model"},
     "psutil": {"perfguard.machine", "perfguard.trial", "perfguard.subject"},
 }

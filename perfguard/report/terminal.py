@@ -129,6 +129,11 @@ def render_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], consol
     console.print(table)
 
 
+def render_text(text: str, console: Console) -> None:
+    """One paragraph of plain text."""
+    _line(console, text)
+
+
 def render_facts(facts: Mapping[str, object], console: Console) -> None:
     """Names and values, one a line, names aligned."""
     table = Table.grid(padding=(0, 2))
