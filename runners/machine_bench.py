@@ -26,8 +26,8 @@ Reading = dict[str, Any]
 
 
 def main(arguments: list[str]) -> int:
-    until_s = time.monotonic() + float(arguments[0] if arguments else 30.0)
     torch, notes = _torch()
+    until_s = time.monotonic() + float(arguments[0] if arguments else 30.0)
     readings: list[Reading] = []
     for what, part in _parts(torch):
         if time.monotonic() > until_s:

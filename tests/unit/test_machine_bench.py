@@ -65,7 +65,8 @@ def test_a_bench_that_fails_is_a_failure_of_the_harness(store, told, text, code,
         bench(store, python=told(text, code))
 
 
-def test_without_time_nothing_is_measured_and_all_of_it_is_named(capsys):
+def test_without_time_nothing_is_measured_and_all_of_it_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(machine_bench, "_torch", lambda: (None, []))
     assert machine_bench.main(["-1"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["readings"] == []
@@ -88,8 +89,14 @@ def test_the_median_round_counts_and_the_first_does_not(monkeypatch):
     assert len(calls) == 16
 
 
-def test_the_measuring_program_runs_on_this_machine(store):
-    found = {one["name"]: one for one in bench(store, python=sys.executable, bench_s=0.2)["readings"]}
+def test_the_measuring_program_runs_on_this_machine(store, tmp_path):
+    """Without site-packages, so that torch is not there and costs no seconds."""
+    python = tmp_path / "bare"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    result = bench(store, python=str(python), bench_s=0.2)
+    assert "torch is not installed" in result["notes"][0]
+    found = {one["name"]: one for one in result["readings"]}
     assert found["host_copy"]["value"] > 1e8
     (machine,) = _machines(store)
     assert "host_copy" in store.machine_reading_names(machine)
