@@ -31,14 +31,15 @@ def show() -> dict[str, Any]:
 
 def lock(uuids: tuple[str, ...], sm_mhz: int) -> dict[str, Any]:
     """Lock these cards (all where none is named) until `clocks restore`. Raises NotComparableError if not possible."""
-    known = list(clocks_now()["gpus"])
+    now = clocks_now()
+    known = list(now["gpus"])
     strangers = [uuid for uuid in uuids if uuid not in known]
     if strangers:
         raise UsageError(f"no GPU {strangers[0]} here", "perfguard clocks show")
     command = f"perfguard {' '.join(sys.argv[1:])}".strip()
     with hold_machine(command) as machine:
         restore_left(machine, command, kept=False)
-        told = lock_and_keep(uuids or known, sm_mhz, machine=machine, command=command)
+        told = lock_and_keep(uuids or known, sm_mhz, machine=machine, command=command, why=now["why"])
     if told["got"] != "locked":
         raise NotComparableError(
             f"clocks are not locked ({told['got']}): {told['why']}", "the same as root (sudo perfguard clocks lock)"

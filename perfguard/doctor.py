@@ -27,6 +27,7 @@ WATCH_S = 0.5
 # As telemetry samples while a trial runs.
 INTERVAL_S = 0.1
 GIT_LIMIT_S = 10.0
+CUDA_CHOICE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def examine(database: Path, *, with_costs: bool = False, limit_s: float = LIMIT_S) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def _setup(database: Path) -> Setup:
         git=_git(),
         cache_free_bytes=_free_bytes(cache_root()),
         database=_writable(database),
-        environment={name: value for name, value in os.environ.items() if name in LEFTOVERS},
+        environment={name: value for name, value in os.environ.items() if name in (*LEFTOVERS, *CUDA_CHOICE)},
         nccl_files=_nccl_files(os.environ),
         is_root=os.geteuid() == 0,
         bindings=bindings_name(),

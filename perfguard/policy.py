@@ -64,6 +64,33 @@ class Policy:
     sm_clock_mhz: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fitness:
+    """When `doctor` calls a machine less fit. Nothing here decides a verdict."""
+
+    # A card in one of these performance states works; above them link and clocks rest and are not judged.
+    busy_pstate: int = 2
+    # Below this utilisation a card counts as idle: drivers report a few percent for nothing.
+    busy_percent: float = 5.0
+    # An idle card holds a few MiB, some hundred on the largest, without any process.
+    memory_allowance_bytes: int = 2**30
+    # Room to the next temperature limit; a card that starts this close will meet it.
+    hot_margin_c: float = 5.0
+    # Load average as a share of the hardware threads: above it trials share their cores.
+    load_share: float = 0.5
+    # Share of time in which a task waited for processor, memory or disk.
+    pressure_percent: float = 10.0
+    # Share of the processors taken by other machines on the same hardware.
+    steal_share: float = 0.01
+    # Wall clock moved, or machine asleep; the time service slews by less.
+    jump_s: float = 0.1
+    # `git rev-parse --path-format`, which finds the repository, came with this version.
+    oldest_git: tuple[int, int] = (2, 31)
+    # Room for checkouts and builds: below the first it may end within a campaign, below the second at once.
+    low_disk_bytes: int = 2 * 2**30
+    too_low_disk_bytes: int = 200 * 2**20
+
+
 def stored_policy(values: Mapping[str, Any]) -> Policy:
     """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once."""
     gates = stored_gates(values.get("gates", {}))

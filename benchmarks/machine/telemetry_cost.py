@@ -54,7 +54,7 @@ def pair_of(asked: argparse.Namespace, pair: int) -> list[dict[str, Any]]:
 
 
 def one_launch(asked: argparse.Namespace, is_watched: bool) -> dict[str, Any]:
-    """A fresh process, as a trial is. `added_s`: what the harness adds to it; `sampler_cpu_s`: what its sampler burns."""
+    """A fresh process, as a trial is. `added_s`: what the harness adds; `sampler_cpu_s`: what its sampler burns."""
     telemetry = Telemetry(has_gpu=is_watched, say=lambda text: print(text, file=sys.stderr))
     uuids = cards() if is_watched else []
     telemetry.begin(uuids)  # its start is paid once a campaign

@@ -14,6 +14,7 @@ from perfguard.cli import demo as demo
 from perfguard.cli import doctor as doctor
 from perfguard.cli import extending as extending
 from perfguard.cli import measure as measure
+from perfguard.cli import report as report
 from perfguard.cli import stored as stored
 from perfguard.cli.app import app
 from perfguard.cli.options import mute

@@ -1,4 +1,4 @@
-"""Commands on what is stored, and on trials measured elsewhere: runs, show, replay, report, export, merge, judge."""
+"""Commands on what is stored, and on trials measured elsewhere: runs, show, replay, export, merge, judge."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from perfguard.store import Store
 
 Id = Annotated[str, typer.Argument(help="Id of a stored result, a unique beginning of it, or latest.")]
-FORMATS = ("md", "json")
 
 
 def _reading(db: str) -> "Store":
@@ -98,56 +97,6 @@ def replay(
             typer.echo(f"{result['id']}  {result['outcome']}  {word}")
     if not all(result["agrees"] for result in results):
         raise typer.Exit(EXIT_FAILURE)
-
-
-@app.command()
-def report(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: the latest comparison.")] = None,
-    format: Annotated[str, typer.Option("--format", "-f", help="md or json.")] = "md",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File. Default: stdout.")] = None,
-    db: o.Db = "",
-) -> None:
-    """A report of stored comparisons to hand to a colleague.
-
-    Example: perfguard report latest -f md -o report.md
-    """
-    if format not in FORMATS:
-        raise UsageError(f"-f {format!r} is none of {', '.join(FORMATS)}", "perfguard report -f md")
-    with _reading(db) as store:
-        wanted_ids = ids or [row.id for row in store.campaigns(1, kind="compare")]
-        if not wanted_ids:
-            raise UsageError("no comparison is stored yet", "perfguard compare HEAD~1 HEAD -- python bench.py")
-        text = "\n".join(_report(store, wanted, format) for wanted in wanted_ids)
-    if output is None:
-        typer.echo(text)
-        return
-    try:
-        output.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}", "perfguard report -o FILE") from error
-    typer.echo(f"written: {output}", err=True)
-
-
-def _newest_judged(store: "Store") -> str:
-    """The newest comparison that has a verdict; "latest" where there is none, so that the error speaks of that."""
-    judged = (row.id for row in store.campaigns(1000, kind="compare") if row.outcome)
-    return next(judged, "latest")
-
-
-def _report(store: "Store", wanted: str, format: str) -> str:
-    import json
-
-    from perfguard.report.markdown import comparison_markdown
-
-    wanted = _newest_judged(store) if wanted == "latest" else wanted
-    campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
-    if verdict is None:
-        raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
-    if format == "json":
-        return json.dumps(verdict, indent=2, ensure_ascii=False)
-    if campaign.kind != "compare":
-        raise UsageError(f"{campaign.id} is a {campaign.kind}; a Markdown report is of a comparison", "perfguard runs")
-    return comparison_markdown(verdict, store.trials(wanted, with_record=False))
 
 
 @app.command()

@@ -7,6 +7,7 @@ from perfguard.diagnosis.records import Finding, MachineState, Severity, known, 
 from perfguard.machine.event_reasons import CLOCKS_SETTING, HW_POWER_BRAKE, HW_SLOWDOWN, THERMAL, event_names
 from perfguard.machine.neighbours import neighbours
 from perfguard.machine.reading import Reading
+from perfguard.policy import Fitness
 
 # Without these nothing can be said about the conditions of a trial.
 WATCHED = {
@@ -18,12 +19,7 @@ WATCHED = {
     "utilisation_percent": "utilisation",
     "processes": "processes",
 }
-# An idle card falls back in its link and its clocks; only in these states are they judged.
-BUSY_PSTATE = 2
-BUSY_PERCENT = 5
-# What an idle card holds without any process: a few MiB, some hundred on the largest.
-MEMORY_ALLOWANCE_BYTES = 2**30
-HOT_MARGIN_C = 5
+LIMITS = Fitness()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +86,7 @@ def temperature(card: Card, state: MachineState) -> Finding:
     margin = known(card.read, "temperature_margin_c")
     slowdown = known(card.read, "slowdown_temperature_c")
     left = margin if margin is not None else None if slowdown is None else slowdown - now
-    if left is not None and left <= HOT_MARGIN_C:
+    if left is not None and left <= LIMITS.hot_margin_c:
         text = f"{now} °C, {left} °C below the limit"
         return _finding("gpu_temperature", card, "warn", text, "let it cool down; check fans and air")
     return _ok("gpu_temperature", card, f"{now} °C" + ("" if left is None else f", {left} °C below the limit"))
@@ -116,7 +112,7 @@ def link(card: Card, state: MachineState) -> Finding:
     if most is not None and width < most:
         return _finding("gpu_link", card, "warn", f"narrow link: {now}", "check riser, slot and shared lanes")
     pstate = known(card.read, "pstate")
-    is_busy = pstate is not None and pstate <= BUSY_PSTATE
+    is_busy = pstate is not None and pstate <= LIMITS.busy_pstate
     if is_busy and highest is not None and generation < highest:
         return _finding("gpu_link", card, "warn", f"slow link under load (P{pstate}): {now}", "check riser and BIOS")
     idle = "" if is_busy or generation == highest else "; an idle card falls back, trials are judged under load"
@@ -163,15 +159,21 @@ def users(card: Card, state: MachineState) -> Finding:
         count = len(found.foreign) + found.num_unnamed
         text = f"{count} foreign process(es) ({pids}), utilisation {load}"
         return _finding("gpu_users", card, "fail", text, "wait for them or take another card: nvidia-smi")
-    hidden = memory > MEMORY_ALLOWANCE_BYTES
-    if (busy or 0) >= BUSY_PERCENT or hidden:
+    hidden = memory > LIMITS.memory_allowance_bytes
+    if (busy or 0) >= LIMITS.busy_percent or hidden:
         text = f"no process is listed, but utilisation is {load} and {memory / 2**20:,.0f} MiB are in use"
-        worst: Severity = "fail" if hidden and (busy or 0) >= BUSY_PERCENT else "warn"
+        worst: Severity = "fail" if hidden and (busy or 0) >= LIMITS.busy_percent else "warn"
         return _finding(
             "gpu_users", card, worst, text, "somebody outside of this container? ask on the host: nvidia-smi"
         )
     if listed is None:
         return _unknown("gpu_users", card, "processes")
+    drawing = known(card.read, "graphics_processes")
+    if drawing:
+        text = f"{len(drawing)} process(es) draw on it, utilisation {load}"
+        return _finding(
+            "gpu_users", card, "warn", text, "a desktop or a video costs time in bursts: use a card without"
+        )
     if not is_complete:
         text = f"processes of others cannot be seen here; utilisation {load}"
         return _finding("gpu_users", card, "unknown", text, "start the container with --pid=host to see them")

@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 from perfguard.diagnosis.records import Finding, MachineState, Severity, known, why_unknown
 from perfguard.machine.time_jump import time_jump
+from perfguard.policy import Fitness
 
-MAX_LOAD_SHARE = 0.5
-MAX_PRESSURE_PERCENT = 10.0
-MAX_STEAL_SHARE = 0.01
-MAX_JUMP_S = 0.1
+LIMITS = Fitness()
 STEADY_CLOCKS = ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
 
 Check = Callable[[MachineState], Finding]
@@ -35,7 +33,7 @@ def load(state: MachineState) -> Finding:
         return _say("host_load", "unknown", why_unknown(state.host, "load_1min"))
     parts = [f"load {average:.1f} on {threads} threads"] if average is not None else []
     parts += [f"tasks wait for a processor {waits:g} % of the time"] if waits is not None else []
-    is_high = (average or 0) > MAX_LOAD_SHARE * threads or (waits or 0) > MAX_PRESSURE_PERCENT
+    is_high = (average or 0) > LIMITS.load_share * threads or (waits or 0) > LIMITS.pressure_percent
     advice = "end what runs here, or measure at another hour" if is_high else ""
     return _say("host_load", "warn" if is_high else "ok", ", ".join(parts), advice)
 
@@ -46,7 +44,7 @@ def memory(state: MachineState) -> Finding:
     moved = [_difference(state, name) for name in ("swap_in_bytes", "swap_out_bytes")]
     if any(moved):
         return _say("host_memory", "warn", "the machine swaps now", "end what needs so much memory")
-    if any((wait or 0) > MAX_PRESSURE_PERCENT for wait in waits):
+    if any((wait or 0) > LIMITS.pressure_percent for wait in waits):
         text = f"tasks wait for memory {waits[0] or 0:g} %, for disks {waits[1] or 0:g} % of the time"
         return _say("host_memory", "warn", text, "end what works on memory and disks here")
     if None in moved and None in waits:
@@ -59,7 +57,7 @@ def steal(state: MachineState) -> Finding:
     if taken is None or not passed:
         return _say("host_steal", "unknown", why_unknown(state.host, "steal_s"))
     share = taken / passed / (known(state.host, "num_threads") or 1)
-    if share > MAX_STEAL_SHARE:
+    if share > LIMITS.steal_share:
         text = f"other machines on this hardware take {share:.0%} of its processors"
         return _say("host_steal", "warn", text, "take a dedicated machine, or more blocks")
     return _say("host_steal", "ok", f"other machines on this hardware take {share:.1%} of its processors")
@@ -68,7 +66,7 @@ def steal(state: MachineState) -> Finding:
 def clock(state: MachineState) -> Finding:
     source = known(state.host, "clock_source")
     jump = time_jump(state.host_before, state.host)
-    if jump is not None and max(abs(jump.wall_s), jump.slept_s) > MAX_JUMP_S:
+    if jump is not None and max(abs(jump.wall_s), jump.slept_s) > LIMITS.jump_s:
         text = f"the wall clock moved by {jump.wall_s:+.1f} s, the machine slept {jump.slept_s:.1f} s while we looked"
         return _say("host_clock", "warn", text, "let the time service settle; keep the machine awake")
     if source is None:

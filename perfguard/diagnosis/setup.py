@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from perfguard.diagnosis.records import Finding, MachineState, Severity, known, why_unknown
 from perfguard.machine.reading import Reading
+from perfguard.machine.visible import visible_gpus
+from perfguard.policy import Fitness
 
-# `git rev-parse --path-format`, which finds the repository, came with it.
-OLDEST_GIT = (2, 31)
-LOW_BYTES, TOO_LOW_BYTES = 2 * 2**30, 200 * 2**20
+LIMITS = Fitness()
 
 # Settings that change speed and are easily left behind; what they do, in a few words.
 LEFTOVERS = {
@@ -48,6 +48,7 @@ def findings(state: MachineState) -> Iterator[Finding]:
     yield leftovers(state.setup.environment, state.setup.nccl_files)
     if state.gpus or state.unreadable:
         yield lock_permission(state)
+        yield seen_by_cuda(state)
         yield from _pairs(state)
 
 
@@ -75,6 +76,21 @@ def lock_permission(state: MachineState) -> Finding:
     return _say("clock_permission", "GPUs", "warn", text, "run as root to lock them; verdicts hold without it")
 
 
+def seen_by_cuda(state: MachineState) -> Finding:
+    """What a process of ours would compute on, as far as the variables tell."""
+    setting = state.setup.environment.get("CUDA_VISIBLE_DEVICES")
+    whole = [uuid for uuid in state.gpus if uuid not in state.parents]
+    order = state.setup.environment.get("CUDA_DEVICE_ORDER", "")
+    seen = visible_gpus(setting, whole, slices=state.parents, device_order=order)
+    shown = "CUDA_VISIBLE_DEVICES is not set" if setting is None else f"CUDA_VISIBLE_DEVICES={setting}"
+    if seen.uuids is None:
+        return _say("cuda_visible", "GPUs", "unknown", f"{shown}: {seen.why}", "CUDA_VISIBLE_DEVICES=GPU-…")
+    if not seen.uuids:
+        return _say("cuda_visible", "GPUs", "warn", f"{shown}: CUDA sees no card", "unset it, or name cards by UUID")
+    named = ", ".join(str(whole.index(uuid)) if uuid in whole else uuid[:12] for uuid in seen.uuids)
+    return _say("cuda_visible", "GPUs", "ok", f"{shown}: CUDA sees GPU {named}")
+
+
 def git_version(text: str) -> tuple[int, int] | None:
     """(2, 39) of "git version 2.39.5 (Apple Git-154)"."""
     found = re.search(r"(\d+)\.(\d+)", text)
@@ -85,8 +101,8 @@ def _git(git: Reading) -> Finding:
     if not git.is_known:
         return _say("git", "git", "fail", git.why, "install git")
     version = git_version(str(git.value))
-    if version is None or version < OLDEST_GIT:
-        oldest = ".".join(map(str, OLDEST_GIT))
+    if version is None or version < LIMITS.oldest_git:
+        oldest = ".".join(map(str, LIMITS.oldest_git))
         return _say("git", "git", "fail", f"{git.value}: older than {oldest}", "install a newer git")
     return _say("git", "git", "ok", str(git.value))
 
@@ -95,7 +111,9 @@ def _disk(free: Reading) -> Finding:
     if not free.is_known:
         return _say("disk", "cache folder", "fail", free.why, "PERFGUARD_CACHE=DIR with a folder that can be written")
     amount = float(free.value) if isinstance(free.value, int | float) else 0.0
-    severity: Severity = "fail" if amount < TOO_LOW_BYTES else "warn" if amount < LOW_BYTES else "ok"
+    severity: Severity = (
+        "fail" if amount < LIMITS.too_low_disk_bytes else "warn" if amount < LIMITS.low_disk_bytes else "ok"
+    )
     advice = "" if severity == "ok" else "PERFGUARD_CACHE=DIR on a larger disk"
     return _say("disk", "cache folder", severity, f"{amount / 2**30:.1f} GiB free for checkouts and builds", advice)
 

@@ -111,16 +111,6 @@ def ignore_signals_of_the_terminal() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def die_with_parent() -> None:
-    """Called by a child that must not outlive perfguard even while a call hangs (Linux: linux/prctl.h)."""
-    import ctypes
-    import signal
-
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
-
-
 def listen(wait_s: float | None) -> list[Any] | None:
     """Called by a child: the lines that came within `wait_s` (None: until one comes); None when perfguard is gone."""
     if not select.select([0], [], [], wait_s)[0]:

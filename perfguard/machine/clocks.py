@@ -12,6 +12,8 @@ from perfguard.machine.clock_rules import cautious_clock, nearest_supported
 from perfguard.machine.clock_state import ClockState, Setting, forget, load_states, save
 from perfguard.machine.nvml import Nvml
 
+# Bit of the event mask: clocks held by a lock or by application clocks (NVML: applications clocks setting).
+HELD_BY_A_SETTING = 0x2
 # What has no lock has nothing to reset; what cannot be reset for another reason stays on disk as not restored.
 NOTHING_THERE = ("not_supported",)
 
@@ -48,8 +50,10 @@ def lock_all(nvml: Nvml, uuids: Sequence[str], asked_mhz: int, *, folder: Path, 
     for uuid in uuids:
         try:
             state = _planned(nvml, uuid, asked_mhz, known.get(uuid), command=command, pid=pid)
+            found = "" if uuid in known else _held_by_somebody(nvml, uuid)
             save(state, folder)
-            gpus[uuid], notes[uuid] = _apply(nvml, state, folder)
+            gpus[uuid], note = _apply(nvml, state, folder)
+            notes[uuid] = "; ".join(filter(None, (note, found)))
         except ClockError as error:
             undone = restore_all(nvml, tuple(dict.fromkeys([*gpus, uuid])), folder)
             left = "".join(f"; {other} could not be restored: {why}" for other, why in undone.failed.items())
@@ -115,6 +119,14 @@ def _application_found(nvml: Nvml, uuid: str) -> Setting | None:
     if not isinstance(sm_mhz, int) or not isinstance(memory_mhz, int) or found == default:
         return None
     return Setting(sm_mhz=sm_mhz, memory_mhz=memory_mhz, by="application")
+
+
+def _held_by_somebody(nvml: Nvml, uuid: str) -> str:
+    """A lock that is not ours shows in the event mask alone, and only while it holds the clocks down."""
+    mask = nvml.read(uuid, ("event_reasons",))["event_reasons"].value
+    if not isinstance(mask, int) or not mask & HELD_BY_A_SETTING:
+        return ""
+    return "its clocks were held by a setting that is not perfguard's; a lock cannot be read and ends as none"
 
 
 def _apply(nvml: Nvml, state: ClockState, folder: Path) -> tuple[Setting, str]:

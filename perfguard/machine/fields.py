@@ -99,7 +99,8 @@ FIELDS: dict[str, Field] = {
     "persistence_is_on": _field("", "dear", "the driver stays loaded between processes"),
     "compute_mode": _field("", "dear", "default, exclusive_process or prohibited"),
     "mig_is_on": _field("", "dear", "the card is cut into slices"),
-    "processes": _field("", "dear", "[pid, bytes or null] of each process; pids are those of the host"),
+    "processes": _field("", "dear", "[pid, bytes or null] of each computing process; pids are those of the host"),
+    "graphics_processes": _field("", "dear", "the same of processes that draw, such as a desktop"),
     "utilisation_percent": _field("%", "cheap", "share of time in which a kernel ran"),
     "memory_utilisation_percent": _field("%", "cheap", "share of time in which the memory was busy"),
 }

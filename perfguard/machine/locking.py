@@ -6,7 +6,7 @@ Must not call NVML: the guardian does, within limits. Whether a lock was held un
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from perfguard.errors import NotComparableError
@@ -15,7 +15,7 @@ from perfguard.machine.clock_state import load_states, state_folder, states_of_o
 from perfguard.machine.visible import Visible
 
 GUARDIAN = "perfguard.machine.guardian"
-# Opening the driver of a machine with eight sleeping cards takes seconds.
+# Above what opening NVML may take on a machine with sleeping cards.
 START_LIMIT_S = 75.0
 ANSWER_LIMIT_S = 30.0
 END_LIMIT_S = 5.0
@@ -65,7 +65,7 @@ def hold_clocks(
     sm_mhz 0: the cautious rule. Raises NotComparableError where a lock is required and not to be had.
     """
     if wish == "observe":
-        yield Clocks()
+        yield Clocks(told=_kept(cards.uuids or ()))
         return
     clocks = Clocks(wish=wish, uuids=cards.uuids or ())
     try:
@@ -75,6 +75,12 @@ def hold_clocks(
         yield clocks
     finally:
         _finish(clocks, machine, command, say)
+
+
+def _kept(uuids: Sequence[str]) -> Mapping[str, Any]:
+    """Where nothing is asked for now: what `perfguard clocks lock` was asked for earlier and still holds."""
+    kept = {uuid: asdict(state.asked) for uuid, state in load_states(state_folder()).items() if uuid in uuids}
+    return {"got": "kept" if kept else "observe", "why": "", "gpus": kept, "notes": {}}
 
 
 def _start(clocks: Clocks, machine: int, command: str, why: str = "") -> None:
@@ -161,10 +167,13 @@ def restore_left(machine: int, command: str, *, kept: bool) -> Mapping[str, Any]
     return told
 
 
-def lock_and_keep(uuids: Sequence[str], sm_mhz: int, *, machine: int, command: str) -> Mapping[str, Any]:
-    """All of these cards locked for longer than this process lives, or none: {"got", "why", "gpus", "notes"}."""
+def lock_and_keep(uuids: Sequence[str], sm_mhz: int, *, machine: int, command: str, why: str = "") -> Mapping[str, Any]:
+    """All of these cards locked for longer than this process lives, or none: {"got", "why", "gpus", "notes"}.
+
+    `why`: no card is known, and that is why.
+    """
     clocks = Clocks(wish="require", uuids=uuids)
-    _start(clocks, machine, command)
+    _start(clocks, machine, command, why)
     if clocks.child is None:
         return clocks.told
     clocks.lock(sm_mhz)

@@ -4,9 +4,8 @@ Nothing runs at import. Every call is made by one thread with a limit: a driver 
 from then on every answer is "error"; no second thread is started, since each would hang as well.
 """
 
-import queue
+import os
 import statistics
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,8 @@ from perfguard.errors import ClockError
 from perfguard.machine.nvml_calls import reason_of, status_of, text
 from perfguard.machine.nvml_fields import read_field
 from perfguard.machine.reading import Reading, unknown
+from perfguard.machine.simulated import is_simulated, simulated_bindings
+from perfguard.machine.worker import Worker
 
 LIMIT_S = 10.0
 # Without persistence the driver loads with the first call, seconds for each card.
@@ -25,38 +26,6 @@ OPEN_LIMIT_S = 60.0
 TOPOLOGY = {0: "same board", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 NVLINK_CAPABILITY = 2
 MAX_SLICES = 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class Worker:
-    """The thread that makes every call. Once a call has outlived its limit, nothing is asked any more."""
-
-    limit_s: float
-    tasks: "queue.SimpleQueue[Callable[[], None] | None]" = field(default_factory=queue.SimpleQueue)
-    is_stuck: threading.Event = field(default_factory=threading.Event)
-
-    def start(self) -> None:
-        threading.Thread(target=self._work, daemon=True, name="nvml").start()
-
-    def _work(self) -> None:
-        while (task := self.tasks.get()) is not None:
-            task()
-
-    def run(self, task: Callable[[], None], limit_s: float | None = None) -> bool:
-        """Whether `task` ended within the limit. `task` must catch what it raises."""
-        if self.is_stuck.is_set():
-            return False
-        done = threading.Event()
-
-        def work() -> None:
-            task()
-            done.set()
-
-        self.tasks.put(work)
-        if done.wait(self.limit_s if limit_s is None else limit_s):
-            return True
-        self.is_stuck.set()
-        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +173,11 @@ def open_nvml(
 
 
 def import_bindings() -> Any:
-    """The bindings of nvidia-ml-py. The package called pynvml warns at import that it is not them: not our concern."""
+    """The bindings of nvidia-ml-py, or the simulated card where one is asked for. The package called pynvml warns at
+    import that it is not them: not our concern.
+    """
+    if is_simulated(os.environ):
+        return simulated_bindings()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pynvml
@@ -215,6 +188,8 @@ def bindings_name() -> str:
     """Which distribution the bindings come from, such as "nvidia-ml-py 13.580.65"; "" if none is installed."""
     import importlib.metadata  # a third of the start of a sampler, which never asks
 
+    if is_simulated(os.environ):
+        return "a simulation"
     for name in ("nvidia-ml-py", "pynvml"):
         try:
             return f"{name} {importlib.metadata.version(name)}"

@@ -33,6 +33,8 @@ def status_of(error: Exception) -> Status:
 
 
 def reason_of(error: Exception) -> str:
+    if isinstance(error, AttributeError) and error.name:
+        return f"these bindings have no {error.name}"
     return str(error) or type(error).__name__
 
 

@@ -73,24 +73,20 @@ def _remapped(which: int) -> Reader:
     return read
 
 
-def _processes(lib: Any, d: Any) -> Plain:
-    """Compute processes; graphics ones too where the driver tells them. The names without a version refuse an older
-    library instead of asking it.
-    """
-    found = list(
-        first(
-            lambda: lib.nvmlDeviceGetComputeRunningProcesses_v3(d),
-            lambda: lib.nvmlDeviceGetComputeRunningProcesses_v2(d),
-            lambda: lib.nvmlDeviceGetComputeRunningProcesses(d),
-        )
-    )
-    found += first(
-        lambda: lib.nvmlDeviceGetGraphicsRunningProcesses_v3(d),
-        lambda: lib.nvmlDeviceGetGraphicsRunningProcesses_v2(d),
-        lambda: [],
-    )
-    seen = {int(p.pid): None if p.usedGpuMemory in (None, *NO_VALUE) else int(p.usedGpuMemory) for p in found}
-    return [[pid, memory] for pid, memory in sorted(seen.items())]
+def _processes(kind: str) -> Reader:
+    """The name without a version comes last: it refuses an older library instead of asking it."""
+    names = [f"nvmlDeviceGet{kind}RunningProcesses{version}" for version in ("_v3", "_v2", "")]
+
+    def read(lib: Any, d: Any) -> Plain:
+        found = first(*(_process_call(lib, d, name) for name in names))
+        used = {int(p.pid): None if p.usedGpuMemory in (None, *NO_VALUE) else int(p.usedGpuMemory) for p in found}
+        return [[pid, memory] for pid, memory in sorted(used.items())]
+
+    return read
+
+
+def _process_call(lib: Any, d: Any, name: str) -> Callable[[], Any]:
+    return lambda: getattr(lib, name)(d)
 
 
 def _compute_mode(lib: Any, d: Any) -> Plain:
@@ -142,7 +138,8 @@ HEALTH: dict[str, Reader] = {
     "persistence_is_on": lambda lib, d: bool(lib.nvmlDeviceGetPersistenceMode(d)),
     "compute_mode": _compute_mode,
     "mig_is_on": lambda lib, d: bool(lib.nvmlDeviceGetMigMode(d)[0]),
-    "processes": _processes,
+    "processes": _processes("Compute"),
+    "graphics_processes": _processes("Graphics"),
     "utilisation_percent": lambda lib, d: int(lib.nvmlDeviceGetUtilizationRates(d).gpu),
     "memory_utilisation_percent": lambda lib, d: int(lib.nvmlDeviceGetUtilizationRates(d).memory),
 }

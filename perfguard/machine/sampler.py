@@ -13,10 +13,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from perfguard.machine.child import answer, die_with_parent, ignore_signals_of_the_terminal, listen
+from perfguard.machine.child import answer, ignore_signals_of_the_terminal, listen
 from perfguard.machine.fields import FIELDS
 from perfguard.machine.nvml import Nvml, open_nvml
 from perfguard.machine.reading import readings_to_json, to_json
@@ -41,7 +41,6 @@ LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.1, 2.0
 COST_SHARE = 0.01
 # Rounds whose cost is measured at the start; the first one also pays for what is loaded then.
 TRY_ROUNDS = 4
-OPEN_LIMIT_S = 25.0
 # Changes kept of one launch, all fields of all cards together: about 10 kB compressed.
 ROOM = 2400
 LEAST_ROOM = 16
@@ -91,14 +90,12 @@ class Watch:
 
 def main() -> None:
     ignore_signals_of_the_terminal()
-    die_with_parent()
-    with open_nvml(limit_s=OPEN_LIMIT_S) as nvml:
+    interval_s, read_limit_s = map(float, sys.argv[1:3])
+    with open_nvml(limit_s=read_limit_s) as nvml:
         if nvml.reason:
             answer({"none": nvml.reason})
         else:
-            # Opening may take a sleeping machine long; a reading may not.
-            interval_s, read_limit_s = map(float, sys.argv[1:3])
-            serve(replace(nvml, worker=replace(nvml.worker, limit_s=read_limit_s)), interval_s)
+            serve(nvml, interval_s)
     # What a hanging call holds up must not hold up the end.
     os._exit(0)
 

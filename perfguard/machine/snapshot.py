@@ -5,6 +5,7 @@ Run as a module it reads and prints JSON; `snapshot` starts that and never raise
 
 import ctypes
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 from perfguard.machine.fields import CHEAP, DEAR
 from perfguard.machine.nvml import LIMIT_S, OPEN_LIMIT_S, Nvml, open_nvml
 from perfguard.machine.reading import Reading, from_json, readings_from_json, readings_to_json, to_json
+from perfguard.machine.simulated import is_simulated
 
 LIBRARY = "libnvidia-ml.so.1"
 NOT_FOUND = "NVML: NVML Shared Library Not Found"
@@ -44,20 +46,28 @@ def snapshot(
     names: Sequence[str], *, with_costs: bool = False, limit_s: float = LIMIT_S, open_limit_s: float = OPEN_LIMIT_S
 ) -> Snapshot:
     """The named fields of every card. The limits are the driver's; a machine without NVML costs no process."""
-    try:
-        ctypes.CDLL(LIBRARY)
-    except OSError:
-        return Snapshot(reason=NOT_FOUND)
+    if not is_simulated(os.environ):
+        try:
+            ctypes.CDLL(LIBRARY)
+        except OSError:
+            return Snapshot(reason=NOT_FOUND)
     limits = {"limit_s": limit_s, "open_limit_s": open_limit_s}
     wanted = json.dumps({"names": list(names), "with_costs": with_costs, **limits})
-    command = [sys.executable, "-P", "-m", "perfguard.machine.snapshot", wanted]
+    return _asked([sys.executable, "-P", "-m", "perfguard.machine.snapshot", wanted], sum(limits.values()) + START_S)
+
+
+def _asked(command: Sequence[str], limit_s: float) -> Snapshot:
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        output, _ = child.communicate(timeout=sum(limits.values()) + START_S)
+        output, _ = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return _abandoned(child)
+        _abandon(child)
+        return Snapshot(reason="NVML did not answer, and the process that asked it does not end")
+    except BaseException:
+        _abandon(child)
+        raise
     if child.returncode < 0:
         return Snapshot(reason=f"NVML: its library crashed ({signal.Signals(-child.returncode).name})")
     try:
@@ -109,13 +119,12 @@ def from_plain(plain: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _abandoned(child: "subprocess.Popen[bytes]") -> Snapshot:
+def _abandon(child: "subprocess.Popen[bytes]") -> None:
     """A process stuck in the driver may outlive even SIGKILL: nobody waits for it, and no second one is started."""
     child.kill()
     if child.stdout is not None:
         child.stdout.close()
     threading.Thread(target=child.wait, daemon=True).start()
-    return Snapshot(reason="NVML did not answer, and the process that asked it does not end")
 
 
 def main(arguments: Sequence[str]) -> None:

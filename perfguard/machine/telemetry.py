@@ -12,7 +12,7 @@ from typing import Any, Literal
 from perfguard.machine.child import Child, ChildGone, start_child
 
 SAMPLER = "perfguard.machine.sampler"
-# Loading the driver of a machine with eight sleeping cards takes seconds, an answer afterwards a fraction of one.
+# Above what opening NVML may take on a machine with sleeping cards; an answer afterwards takes a fraction of a second.
 START_LIMIT_S = 75.0
 ANSWER_LIMIT_S = 5.0
 # Of that limit, what a call of NVML may take: so that the sampler can still tell what it saw before one hung.

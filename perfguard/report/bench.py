@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from perfguard.report import conditions, terminal, units
+from perfguard.report import machine, terminal, units
 
 # Rates read best in thousands; the record keeps bytes, operations and seconds.
 RATES = {"byte/s": (1e9, "GB/s"), "flop/s": (1e12, "Tflop/s")}
@@ -16,7 +16,7 @@ def render_bench(result: Mapping[str, Any], console: Console) -> None:
     terminal.render_rows(("this machine can do", "now"), rows, console)
     for note in result["notes"]:
         terminal.render_text(f"not measured: {note}", console)
-    for notice in conditions.notices(result):
+    for notice in machine.notices(result):
         terminal.render_text(notice, console)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfguard.records import Trial
-from perfguard.report import conditions, foreign, outcomes, strips
+from perfguard.report import foreign, machine, outcomes, strips
 
 # GitHub refuses a comment of 65,536 characters or more.
 LIMIT = 65_000
@@ -19,7 +19,7 @@ def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) 
         "verdict": f"**{_foreign(outcomes.headline(comparison))}**",
         "conclusions": _conclusions(comparison),
         "counts": _foreign(outcomes.counts(comparison)),
-        "metrics": _metrics(comparison),
+        "metrics": metrics_table(comparison),
         "reasons": _reasons(comparison),
         "sides": _sides(comparison),
         "trials by block": _plots(comparison, trials),
@@ -45,7 +45,8 @@ def _fitting(sections: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def _metrics(comparison: Mapping[str, Any]) -> str:
+def metrics_table(comparison: Mapping[str, Any]) -> str:
+    """All metrics with intervals and outcomes, as a Markdown table."""
     rows = [outcomes.metric_cells(metric, comparison.get("margin")) for metric in comparison["metrics"]]
     lines = [outcomes.COLUMNS, (":--", *["--:"] * 6, ":--"), *(tuple(map(_foreign, row)) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -69,18 +70,18 @@ def _plots(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> str:
 
 
 def _machine(comparison: Mapping[str, Any]) -> str:
-    plot = conditions.plot_lines(comparison)
+    plot = machine.plot_lines(comparison)
     parts = [foreign.fenced("\n".join(plot))] if plot else []
-    rows = conditions.gate_rows(comparison)
+    rows = machine.gate_rows(comparison)
     if rows:
         table = [
-            conditions.GATE_COLUMNS,
-            (":--",) * len(conditions.GATE_COLUMNS),
+            machine.GATE_COLUMNS,
+            (":--",) * len(machine.GATE_COLUMNS),
             *(map(_foreign, row) for row in rows),
         ]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in table))
-    parts += ["\n".join(f"- {_foreign(line)}" for line in conditions.lines(comparison))]
-    parts += [f"**{_foreign(notice)}**" for notice in conditions.notices(comparison)]
+    parts += ["\n".join(f"- {_foreign(line)}" for line in machine.lines(comparison))]
+    parts += [f"**{_foreign(notice)}**" for notice in machine.notices(comparison)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfguard.records import Trial
-from perfguard.report import conditions, foreign, outcomes, strips
+from perfguard.report import foreign, machine, outcomes, strips
 
 MAX_COLUMNS = 100
 # Into a file or a pipe no line is broken: width belongs to whoever reads it.
@@ -76,16 +76,16 @@ def _plot(strip: strips.Strip, console: Console) -> None:
 
 def _machine(comparison: Mapping[str, Any], console: Console) -> None:
     """Conditions by trial and arm; machines that moved are told of apart from the verdict."""
-    for line in conditions.plot_lines(comparison):
+    for line in machine.plot_lines(comparison):
         _line(console, line)
-    rows = conditions.gate_rows(comparison)
+    rows = machine.gate_rows(comparison)
     if rows:
-        render_rows(conditions.GATE_COLUMNS, rows, console)
-    for line in conditions.lines(comparison):
+        render_rows(machine.GATE_COLUMNS, rows, console)
+    for line in machine.lines(comparison):
         _line(console, line)
-    for notice in conditions.notices(comparison):
+    for notice in machine.notices(comparison):
         _line(console, notice, "yellow")
-    if conditions.lines(comparison):
+    if machine.lines(comparison):
         console.print()
 
 

@@ -179,6 +179,26 @@ def test_a_lock_that_was_kept_comes_back_after_a_campaign_with_another(machine, 
     assert cards(machine) == [FREE, FREE]
 
 
+def test_a_lock_that_was_kept_is_in_the_record_of_a_campaign_that_only_observes(machine, locking):
+    lock_and_keep(BOTH[:1], 1200, machine=locking.descriptor, command="perfguard clocks lock")
+    with locking(wish="observe") as clocks:
+        assert clocks.as_json()["got"] == "kept"
+        assert clocks.as_json()["gpus"][uuid(0)]["target_mhz"] == 1200
+        assert set(clocks.as_json()["gpus"]) == {uuid(0)}
+    assert cards(machine)[0].sm == (1200, 1200)
+
+
+def test_a_lock_of_somebody_else_is_told_of_since_it_cannot_come_back(machine, locking):
+    somebody = "import pynvml as n; n.nvmlInit(); n.nvmlDeviceSetGpuLockedClocks(n.nvmlDeviceGetHandleByIndex(0)"
+    os.spawnve(os.P_WAIT, PYTHON, [PYTHON, "-c", f"{somebody}, 900, 900)"], dict(os.environ))
+    with locking() as clocks:
+        assert set(clocks.as_json()["notes"]) == {uuid(0)}
+        assert "not perfguard's" in clocks.as_json()["notes"][uuid(0)]
+        clocks.lock(1500)  # by now it is our own lock that holds the clocks
+        assert clocks.as_json()["notes"] == {}
+    assert cards(machine) == [FREE, FREE]
+
+
 def test_a_guardian_that_is_killed_is_replaced_for_the_end(machine, locking):
     with locking() as clocks:
         clocks.child.process.kill()

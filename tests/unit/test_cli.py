@@ -100,7 +100,7 @@ COMPARE = "compare HEAD~1 HEAD"
         ("compare HEAD~1 HEAD --resume c-1", "base, head cannot be given again", "perfguard compare --resume c-1"),
         ("runs", "no results database at ", "perfguard compare HEAD~1 HEAD -- python bench.py"),
         ("show c-1 --db no.db", "no results database at no.db", "perfguard compare"),
-        ("report -f html", "-f 'html' is none of md, json", "perfguard report -f md"),
+        ("report -f pdf", "-f 'pdf' is none of html, md, issue, json, junit, csv", "perfguard report -f html"),
         ("merge no.db", "no.db does not exist", "perfguard export FILE"),
         ("judge no.csv", "no.csv cannot be read", "write one row per trial and metric"),
         ("judge no.csv --better more", "--better 'more' is neither", "--better lower"),

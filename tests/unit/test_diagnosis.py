@@ -131,6 +131,7 @@ CARD_CASES = [
     ({"processes": [[4242, GIB]], "utilisation_percent": 0}, "gpu_users", "fail", "0 %"),
     ({"utilisation_percent": 90}, "gpu_users", "warn", "90 %"),
     ({"utilisation_percent": 90, "memory_used_bytes": 20 * GIB}, "gpu_users", "fail", "90 %"),
+    ({"graphics_processes": [[1200, 2**20]]}, "gpu_users", "warn", "draw on it"),
     ({"memory_used_bytes": 0}, "gpu_users", "ok", "0 MiB"),
     ({"memory_used_bytes": 32 * 2**20}, "gpu_users", "ok", "32 MiB"),
     ({"processes": REFUSED}, "gpu_users", "unknown", "not supported"),
@@ -184,6 +185,8 @@ SETUP_CASES = [
     ({"environment": {"CUDA_LAUNCH_BLOCKING": "1"}}, "settings", "warn", "waits for the kernel"),
     ({"nccl_files": {"/etc/nccl.conf": ["NCCL_ALGO=Ring"]}}, "settings", "warn", "/etc/nccl.conf: NCCL_ALGO=Ring"),
     ({"nccl_files": {"/etc/nccl.conf": []}}, "settings", "ok", ""),
+    ({"environment": {"CUDA_VISIBLE_DEVICES": ""}}, "cuda_visible", "warn", "sees no card"),
+    ({"environment": {"CUDA_VISIBLE_DEVICES": "GPU-aa"}}, "cuda_visible", "ok", "GPU 0"),
     ({"is_root": False}, "clock_permission", "warn", "not root"),
 ]
 
@@ -250,6 +253,14 @@ def test_cards_that_differ_and_how_they_are_joined_are_told():
     assert found("gpu_models", both).severity == "warn"
     assert found("gpu_topology", both).text == "PIX: 0-1"
     assert "GPU 1" in found("gpu_acs", both).text
+
+
+def test_an_index_is_not_guessed_to_be_a_card():
+    two = {UUID: readings(GPU), "GPU-bbbb": readings(GPU)}
+    index = Setup(**SETUP, environment={"CUDA_VISIBLE_DEVICES": "1"})
+    assert found("cuda_visible", state(gpus=two)).severity == "ok"
+    asked = MachineState(gpus=two, host=readings(HOST), host_before=readings(HOST), setup=index)
+    assert found("cuda_visible", asked).severity == "unknown"
 
 
 def test_versions_of_git_are_understood_as_vendors_write_them():

@@ -1,5 +1,9 @@
 """What is read of a GPU through the real bindings: values, and why there is none. Never 0 for unknown."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from standin import Script, build_standin, h200, play_here
 
@@ -114,7 +118,6 @@ def test_temperature_and_processes_are_asked_by_their_older_names_too(played):
         "process 0 17 -",
         "fault nvmlDeviceGetTemperatureV 13",
         "fault nvmlDeviceGetComputeRunningProcesses_v3 13",
-        "fault nvmlDeviceGetGraphicsRunningProcesses_v3 3",
     )
     assert read("temperature_c").value == 31
     assert read("processes").value == [[17, None]]
@@ -271,3 +274,34 @@ def test_costs_are_measured_field_by_field(played):
         costs = nvml.read_costs(UUID, ["energy_j", "temperature_c"], repeats=3)
     assert costs["energy_j"] >= 0.02
     assert 0 < costs["temperature_c"] < costs["energy_j"]
+
+
+def test_bindings_that_warn_at_import_and_answer_bytes_are_taken(tmp_path):
+    """The package that is called pynvml and is not the bindings; Python is told to make warnings errors."""
+    (tmp_path / "pynvml.py").write_text(
+        "import warnings\n"
+        "warnings.warn('install nvidia-ml-py instead', FutureWarning)\n"
+        "nvmlInit = nvmlShutdown = lambda: None\n"
+        "nvmlDeviceGetCount = lambda: 1\n"
+        "nvmlDeviceGetHandleByIndex = lambda index: index\n"
+        "nvmlDeviceGetUUID = lambda d: b'GPU-7'\n"
+        "nvmlDeviceGetName = lambda d: b'NVIDIA L4'\n"
+    )
+    code = "from perfguard.machine.nvml import open_nvml\nwith open_nvml() as n: print(n.read('GPU-7', ['name']))"
+    command = [sys.executable, "-W", "error", "-c", code]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.count("'NVIDIA L4'") == 1
+
+
+def test_a_simulated_card_is_read_like_any_and_says_what_it_is(monkeypatch):
+    monkeypatch.setenv("PERFGUARD_SIMULATED_GPU", "1")
+    with open_nvml() as nvml:
+        (uuid,) = nvml.uuids()
+        found = nvml.read(uuid, list(FIELDS))
+        with pytest.raises(ClockError) as refused:
+            nvml.lock_sm_clocks(uuid, 1500, 1500)
+    assert found["name"].value == "simulated GPU"
+    assert 1800 <= found["sm_clock_mhz"].value <= 1980
+    assert {found[name].status for name in CHEAP} == {"value"}
+    assert found["energy_j"].status == "not_supported"
+    assert refused.value.status == "not_supported"

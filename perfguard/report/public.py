@@ -1,0 +1,58 @@
+"""A comparison and its trials without what a stranger should not read: hosts, paths, addresses, commit messages. Pure.
+
+Commits, numbers, versions and the words of perfguard stay: the report can be checked by who has the repository.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from perfguard.records import Trial
+
+PATH, HOST = "<path>", "<host>"
+# A path: a slash (or ~, a drive) with at least one more part. Single slashes ("token/s", "12/40") are no paths.
+_PATHS = re.compile(r"(?<![\w<])(?:~|[A-Za-z]:)?(?:/[^\s/'\"`:;,)\]}]+){2,}/?")
+_HOSTS = re.compile(r"\b[\w.+-]+@[\w.-]+\b|\b(?:\d{1,3}\.){3}\d{1,3}\b|\b[a-z]+://[^\s'\"]+")
+# Named by what they are, whatever they hold.
+_DROPPED = {"subject": "", "hostname_sha256": HOST, "repository": PATH, "committed_at": ""}
+# A number of a machine's part is a name of the machine.
+_SERIALS = ("uuid", "serial")
+
+
+def public(comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """The comparison redacted."""
+    redacted: dict[str, Any] = _redacted(comparison)
+    return redacted
+
+
+def public_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """Numbers and conditions only: what was loaded, logs and environments name paths and people."""
+    return [
+        replace(trial, reasons=(), record={"conditions": _numbered(trial.record.get("conditions", {}))})
+        for trial in trials
+    ]
+
+
+def _numbered(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Cards by their place instead of their UUID."""
+    gpus = conditions.get("gpus", {})
+    return {"gpus": {f"GPU {number}": gpus[uuid] for number, uuid in enumerate(sorted(gpus))}} if gpus else {}
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_text(key): _dropped(str(key), item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(item) for item in value]
+    return _text(value) if isinstance(value, str) else value
+
+
+def _dropped(key: str, item: Any) -> Any:
+    if key in _SERIALS:
+        return HOST
+    return _DROPPED[key] if key in _DROPPED else _redacted(item)
+
+
+def _text(text: str) -> str:
+    return _PATHS.sub(PATH, _HOSTS.sub(HOST, text))

@@ -1,0 +1,86 @@
+"""Stored comparisons -> documents to hand to a colleague, in every format. Reads the store, writes nothing."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfguard.errors import UsageError
+from perfguard.records import Trial
+from perfguard.report import raw
+from perfguard.report.html import comparison_html
+from perfguard.report.issue import comparison_issue
+from perfguard.report.junit import comparison_junit
+from perfguard.report.markdown import comparison_markdown
+from perfguard.report.public import public, public_trials
+from perfguard.store import Store
+
+FORMATS = ("html", "md", "issue", "json", "junit", "csv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """A comparison as it is reported: its verdict and its trials, redacted if that was asked for."""
+
+    verdict: Mapping[str, Any]
+    trials: Sequence[Trial]
+
+
+def document(store: Store, ids: Sequence[str], format: str, *, is_public: bool = False) -> str:
+    """The report of comparisons `ids` (none: the newest). Raises UsageError where they fit no single document."""
+    found = [reported(store, wanted, is_public=is_public) for wanted in ids or [newest_judged(store)]]
+    if format == "html" and len(found) > 1:
+        raise UsageError(f"one HTML page holds one comparison, not {len(found)}", "perfguard report --site DIR")
+    return _MAKERS[format](found)
+
+
+def check_format(format: str) -> None:
+    """Raises UsageError for a format that no report has."""
+    if format not in FORMATS:
+        raise UsageError(f"-f {format!r} is none of {', '.join(FORMATS)}", "perfguard report -f html")
+
+
+def reported(store: Store, wanted: str, *, is_public: bool = False) -> Reported:
+    """A stored comparison with its latest verdict. Raises UsageError where it has none or is something else."""
+    wanted = newest_judged(store) if wanted == "latest" else wanted
+    campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
+    if campaign.kind != "compare":
+        raise UsageError(f"{campaign.id} is a {campaign.kind}; a report is of a comparison", "perfguard runs")
+    if verdict is None:
+        raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
+    trials = store.trials(wanted)
+    if is_public:
+        return Reported(verdict=public(verdict), trials=public_trials(trials))
+    return Reported(verdict=verdict, trials=trials)
+
+
+def newest_judged(store: Store) -> str:
+    """The newest comparison that has a verdict; "latest" where none has, so that the error speaks of that."""
+    rows = store.campaigns(1000, kind="compare")
+    if not rows:
+        raise UsageError("no comparison is stored yet", "perfguard compare HEAD~1 HEAD -- python bench.py")
+    return next((row.id for row in rows if row.outcome), "latest")
+
+
+def _html(found: Sequence[Reported]) -> str:
+    return comparison_html(found[0].verdict, found[0].trials)
+
+
+def _json(found: Sequence[Reported]) -> str:
+    return "\n".join(json.dumps(one.verdict, indent=2, ensure_ascii=False) for one in found)
+
+
+def _csv(found: Sequence[Reported]) -> str:
+    """One header, then the trials of all."""
+    texts = [raw.csv_text(one.verdict, one.trials) for one in found]
+    return texts[0] + "".join(text.split("\n", 1)[1] for text in texts[1:])
+
+
+_MAKERS: Mapping[str, Callable[[Sequence[Reported]], str]] = {
+    "html": _html,
+    "md": lambda found: "\n".join(comparison_markdown(one.verdict, one.trials) for one in found),
+    "issue": lambda found: "\n".join(comparison_issue(one.verdict, one.trials) for one in found),
+    "json": _json,
+    "junit": lambda found: comparison_junit([(one.verdict, one.trials) for one in found]),
+    "csv": _csv,
+}

@@ -1,0 +1,88 @@
+"""JUnit, CSV, the report for maintainers, and what --public leaves out."""
+
+import csv
+import io
+from xml.etree import ElementTree
+
+import pytest
+
+from perfguard.report import raw
+from perfguard.report.issue import comparison_issue
+from perfguard.report.junit import comparison_junit
+from perfguard.report.public import public, public_trials
+from tests.unit.report_cases import THROUGHPUT, TOKENS, TPOT, arm, comparison, trial, trials
+
+
+def suite(**changes) -> ElementTree.Element:
+    root = ElementTree.fromstring(comparison_junit([(comparison(**changes), trials())], ["MACHINE MOVED: driver"]))
+    (found,) = root.findall("testsuite")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [("REGRESSION", "failure"), ("INVALID", "error"), ("SUSPECT", "skipped"), ("INCONCLUSIVE", "skipped")],
+)
+def test_only_a_confirmed_regression_fails_and_only_invalid_is_an_error(outcome, kind):
+    found = suite(metrics=[{**TPOT, "outcome": outcome}, {**THROUGHPUT, "outcome": "EQUIVALENT"}, TOKENS])
+    assert [case.get("name") for case in found.findall("testcase")] == ["tpot", "decode_throughput"]
+    assert [child.tag for case in found.findall("testcase") for child in case] == [kind]
+    counts = {name: found.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    expected = {"tests": "2", "failures": "0", "errors": "0", "skipped": "0"}
+    assert counts == expected | {{"failure": "failures", "error": "errors"}.get(kind, kind): "1"}
+
+
+def test_notices_are_output_and_no_failure():
+    found = suite(outcome="EQUIVALENT", metrics=[{**TPOT, "outcome": "EQUIVALENT"}])
+    assert "MACHINE MOVED: driver" in found.find("system-out").text
+    assert found.get("failures") == "0"
+
+
+def test_a_comparison_without_metrics_still_has_a_case():
+    found = suite(outcome="INVALID", metrics=[])
+    assert [case.get("name") for case in found.findall("testcase")] == ["comparison"]
+    assert found.get("errors") == "1"
+
+
+def test_control_characters_of_others_leave_the_xml_well_formed():
+    suite(sentence="bell \x07 null \x00", metrics=[{**TPOT, "name": "a<b&\x1b[0m"}])
+
+
+def test_blocks_of_the_csv_count_on_through_both_stages():
+    rows = list(csv.DictReader(io.StringIO(raw.csv_text(comparison(), trials()))))
+    assert [row["block"] for row in rows if row["metric"] == "tpot"] == ["1"] * 4 + ["2"] * 4 + ["3"]
+    assert {row["slot"] for row in rows} == {"1", "2", "3", "4"}
+
+
+def test_maintainers_get_commands_that_need_git_alone():
+    head = arm("HEAD", "c" * 40, "", env={"NCCL_PROTO": "LL Simple"})
+    workload = {"name": "bench", "command": ["python", "bench.py", "--size", "a b"]}
+    whole = comparison(head=head, workload=workload, claimed={"tpot": 0.01}, machine={"gpu": {"driver": "580"}})
+    text = comparison_issue(whole, trials())
+    assert "driver: 580" in text
+    assert f"git checkout {'a' * 40}\npython bench.py --size 'a b'" in text
+    assert f"git checkout {'c' * 40}\nNCCL_PROTO='LL Simple' python bench.py --size 'a b'" in text
+    assert "Believed: 10.00 ms (tpot). Now, side by side: base 12.18 ms, head 12.56 ms." in text
+    assert "perfguard compare" not in text
+
+
+def test_a_public_report_names_no_host_path_person_or_message():
+    whole = comparison(
+        head=arm("HEAD", "c" * 40, "secret project", env={"CACHE": "/home/ann/cache"}),
+        machine={"host": {"hostname_sha256": "5bce98f7", "kernel": "Linux 6.1"}, "gpu": {"gpus": [{"uuid": "GPU-1"}]}},
+        reasons=[{"code": "x", "text": "ann@box.example.org said 10.1.2.3 of https://box/x lost /tmp/c4/work/log"}],
+    )
+    redacted = str(public(whole))
+    for secret in ("ann@", "ann/", "secret project", "5bce98f7", "GPU-1", "10.1.2.3", "box", "/tmp", "/home"):
+        assert secret not in redacted, secret
+    assert "c" * 40 in redacted
+    assert "Linux 6.1" in redacted
+    assert "token/s" in redacted
+
+
+def test_public_trials_keep_numbers_and_conditions_and_lose_the_rest():
+    conditions = {"gpus": {"GPU-1": {"during": {}}}, "host": {"before": {}}}
+    one = trial(1, 0, 0, "base", 0.01, record={"log": "/tmp/x", "environment": {"A": "b"}, "conditions": conditions})
+    (kept,) = public_trials([one])
+    assert kept.values == one.values
+    assert kept.record == {"conditions": {"gpus": {"GPU 0": {"during": {}}}}}
