@@ -1,6 +1,6 @@
 """May further trials join a stored comparison? Only on its machine, measured by the very same program."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfguard import __version__
@@ -28,6 +28,20 @@ def method_now() -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """ "kernel: '5.15' then, '6.1' now, …" for every field that differs; "" if none does."""
-    differing = sorted(key for key in {*then, *now} if then.get(key) != now.get(key))
-    return ", ".join(f"{key}: {then.get(key)!r} then, {now.get(key)!r} now" for key in differing)
+    """ "host.kernel: '5.15' then, '6.1' now, …" for every field that differs; "" if none does."""
+    return ", ".join(f"{path}: {before!r} then, {after!r} now" for path, before, after in _differing(then, now, ""))
+
+
+def _differing(then: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """Down to the innermost field that differs, so that a lane lost in one of eight cards is named as that.
+
+    A field that nobody recorded then is none: newer versions read more.
+    """
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        for key in sorted(then):
+            yield from _differing(then.get(key), now.get(key), f"{path}.{key}" if path else str(key))
+    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        for number, (before, after) in enumerate(zip(then, now, strict=True)):
+            yield from _differing(before, after, f"{path}.{number}")
+    elif then != now:
+        yield path, then, now

@@ -112,6 +112,8 @@ def _check_range(policy: Policy, where: str) -> None:
         (0 < policy.max_void_share < 1, "max_void_share", "between 0 and 1"),
         (0 < policy.fisher_alpha <= 0.05, "fisher_alpha", "above 0 and at most 0.05"),
         (0 < policy.carry_over_alpha <= 0.05, "carry_over_alpha", "above 0 and at most 0.05"),
+        (policy.build_cache_gb >= 0, "build_cache_gb", "0 (none are kept) or more gigabytes"),
+        (policy.build_cache_hours >= 0, "build_cache_hours", "0 (none are kept) or more hours"),
         (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
         (policy.clocks in ("observe", "lock", "require"), "clocks", "observe, lock or require"),
         (policy.sm_clock_mhz >= 0, "sm_clock_mhz", "0 (by rule) or a clock in MHz"),

@@ -61,7 +61,11 @@ class HarnessError(PerfguardError):
 
 
 class BuildError(HarnessError):
-    pass
+    """`log` is the whole log of a failed setup, where one was kept."""
+
+    def __init__(self, message: str, next_step: str = "", log: str = "") -> None:
+        super().__init__(message, next_step)
+        self.log = log
 
 
 class StoreError(HarnessError):

@@ -240,7 +240,8 @@ def prepare(session: Session, plan: BlockPlan) -> None:
         session.observer.say(f"confirmation: {len(missing)} fresh builds, each run once unmeasured")
     for arm, number in missing:
         session.observer.note(f"build {number} of {arm.side}: {arm.revision.name}")
-        launcher.make_build(arm, number)
+        for line in launcher.make_build(arm, number):
+            session.observer.say(line)
         session.run(partial(launcher.first_run, arm, number))
 
 

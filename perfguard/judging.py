@@ -233,8 +233,16 @@ def verdict_json(
     return {
         **comparison,
         "extensions": [asdict(extension) for extension in extensions],
+        "cached_builds": cached_builds(trials),
         "conditions": conditions_json(campaign, trials, gates, judgement.assessment),
     }
+
+
+def cached_builds(trials: Sequence[Trial]) -> list[dict[str, str]]:
+    """First builds that an earlier campaign made: side, when, and key. A resumed campaign may have several."""
+    first_runs = [t for t in trials if t.stage == WARM_STAGE and t.record.get("built", {}).get("from_cache")]
+    found = [(t.side, str(t.record["built"]["at"]), str(t.record["built"]["key"])) for t in first_runs]
+    return [{"side": side, "built_at": at, "key": key} for side, at, key in dict.fromkeys(found)]
 
 
 def with_extensions(decision: Decision, extensions: Sequence[Extension]) -> Decision:

@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
+from perfguard.building import Builder
 from perfguard.bundle import bundle_root
 from perfguard.campaign import arm_workload
-from perfguard.errors import BuildError
 from perfguard.holding import InHand
 from perfguard.judging import WARM_STAGE
 from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial
 from perfguard.stats.plan import order_of_modes
-from perfguard.subject.build import run_setup
+from perfguard.subject.buildcache import Provided
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import Build, Workspace
 from perfguard.trial.command import run_command
-from perfguard.trial.environment import command_environment
 from perfguard.trial.quads import run_quad
 from perfguard.trial.ranks import run_ranks
 from perfguard.trial.request import TrialRequest
@@ -38,6 +38,7 @@ class Launcher:
     workspace: Workspace
     machine: InHand = field(default_factory=InHand)
     builds: dict[tuple[Side, int], Build] = field(default_factory=dict)
+    provided: dict[tuple[Side, int], Provided] = field(default_factory=dict)
 
     def temperatures(self) -> dict[str, float]:
         """uuid -> degrees C now, of the cards that trials may use; what cannot be read is left out."""
@@ -45,27 +46,30 @@ class Launcher:
         found = {uuid: fields.get("temperature_c") for uuid, fields in seen.items()}
         return {uuid: float(degrees) for uuid, degrees in found.items() if isinstance(degrees, int | float)}
 
-    def make_build(self, arm: Arm, number: int) -> None:
-        """Check an arm out into a fresh folder and run its setup there. Raises BuildError."""
-        build = self.workspace.new_build()
-        self.repository.checkout(arm.revision, build.checkout)
-        workload = self.campaign.workload
-        if workload.setup:
-            env = command_environment(os.environ, arm.env, build.caches, trial="setup", commit=arm.revision.commit)
-            env["PERFGUARD_OWNER"] = self.workspace.owner  # what a setup leaves running is found by this mark
-            log = build.logs / "setup.log"
-            try:
-                run_setup(workload.setup, build.checkout, log=log, env=env, timeout_s=workload.ready_timeout_s)
-            except BuildError as error:
-                raise _unbuildable(arm, workload.setup, error) from error
-        self.builds[arm.side, number] = build
+    def make_build(self, arm: Arm, number: int) -> tuple[str, ...]:
+        """Check an arm out and run its setup there, or take build 1 from the cache of builds. Raises BuildError.
+
+        Returns what a person should hear about the cache.
+        """
+        builder = Builder(campaign=self.campaign, repository=self.repository, workspace=self.workspace)
+        provided = builder.build(arm, number)
+        self.builds[arm.side, number] = provided.build
+        self.provided[arm.side, number] = provided
+        return tuple(f"{arm.side}: {note}" for note in provided.notes)
+
+    def drop_build(self, arm: Arm, number: int) -> None:
+        """Remove a build that is needed no more; its kept copy stays in the cache."""
+        del self.provided[arm.side, number]
+        self.workspace.release(self.builds.pop((arm.side, number)))
 
     def first_run(self, arm: Arm, number: int, attempt: int) -> Trial:
         """The unmeasured run that fills a build's own caches and lists what was loaded: stage 0."""
         slot = 0 if arm.side == "base" else 1
         trial = self._launch(arm, number, stage=WARM_STAGE, block=number, slot=slot, attempt=attempt)
-        checkout = str(self.builds[arm.side, number].checkout)
-        return replace(trial, record={**trial.record, "checkout": checkout})
+        record = {**trial.record, "checkout": str(self.builds[arm.side, number].checkout)}
+        if self.campaign.workload.setup:
+            record["built"] = _built(self.provided[arm.side, number])
+        return replace(trial, record=record)
 
     def measure(self, plan: BlockPlan, slot: int, attempt: int) -> Trial:
         """The trial of one slot, in the build that the plan names."""
@@ -123,8 +127,11 @@ class Launcher:
         )
 
 
-def _unbuildable(arm: Arm, setup: str, error: BuildError) -> BuildError:
-    """Names the side. The log is removed with its checkout, so the next step makes a new one."""
-    revision = arm.revision
-    again = f"git worktree add /tmp/{revision.commit[:12]} {revision.commit[:12]} && cd /tmp/{revision.commit[:12]}"
-    return BuildError(f"{arm.side} {revision.name} ({revision.commit[:12]}): {error}", f"{again} && {setup}")
+def _built(provided: Provided) -> dict[str, Any]:
+    """Where a build comes from, as the record of its first run keeps it."""
+    return {
+        "at": provided.built_at,
+        "setup_s": provided.setup_s,
+        "from_cache": provided.is_cached,
+        "key": provided.key,
+    }

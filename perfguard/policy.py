@@ -54,6 +54,10 @@ class Policy:
     fisher_alpha: float = 0.01
     # Test of residuals against the predecessor's arm.
     carry_over_alpha: float = 0.001
+    # First builds that --setup made are kept for later campaigns: at most so many gigabytes (0: none are), since a
+    # build is a few, and for so long, since what a setup downloads changes from day to day and no key can see it.
+    build_cache_gb: float = 20.0
+    build_cache_hours: float = 24.0
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
     # What the state of the machine does to trials and to the verdict.

@@ -11,6 +11,7 @@ from perfguard.claims import Claim, judge_claim
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES, EXIT_INVALID, EXIT_OK
 from perfguard.experiment import Observer, Session, clear_leftovers, marked_if_interrupted, waiting_for_machine
+from perfguard.judging import cached_builds
 from perfguard.launching import Launcher
 from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import BlockPlan, Campaign, Metric, Trial
@@ -81,7 +82,8 @@ def _measure(
     ):
         launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
         session = Session(campaign=campaign, plans=[], trials=trials, store=store, launcher=launcher, observer=observer)
-        launcher.make_build(arm, 1)
+        for line in launcher.make_build(arm, 1):
+            observer.say(line)
         session.run(partial(launcher.first_run, arm, 1))
         for number in range(num_trials):
             if question is not None and _claim(campaign, trials, question).is_reproduced:
@@ -143,6 +145,7 @@ def _common_json(campaign: Campaign, trials: Sequence[Trial]) -> dict[str, Any]:
         "base": arm_json(campaign.arms[0]),
         "workload": workload_json(campaign),
         "trials": trials_json(trials),
+        "cached_builds": cached_builds(trials),
         "reasons": [reason_json(reason) for trial in trials for reason in trial.reasons],
         "machine": dict(campaign.machine),
         "method": dict(campaign.method),

@@ -36,6 +36,8 @@ MAY_IMPORT = {
     "perfguard.conclusions": NOUNS | {"perfguard.scopes"},
     "perfguard.demo_history": NOUNS,
     "perfguard.hooks": set(),
+    "perfguard.history_file": NOUNS | {"perfguard.history"},
+    "perfguard.history": NOUNS | {"perfguard.stats"},
     "perfguard.diagnosis": NOUNS | {"perfguard.machine"},
     "perfguard.judging": NOUNS
     | {

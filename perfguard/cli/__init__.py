@@ -8,11 +8,13 @@ from typing import Any
 import typer
 
 # Each of these registers its commands on `app`; none of them imports anything heavy at its top.
+from perfguard.cli import builds as builds
 from perfguard.cli import calibrate as calibrate
 from perfguard.cli import clocks as clocks
 from perfguard.cli import demo as demo
 from perfguard.cli import doctor as doctor
 from perfguard.cli import extending as extending
+from perfguard.cli import history as history
 from perfguard.cli import measure as measure
 from perfguard.cli import report as report
 from perfguard.cli import stored as stored

@@ -115,6 +115,7 @@ def policy_of(
     no_confirm: bool = False,
     clocks: str = "",
     sm_clock: int | None = None,
+    no_build_cache: bool = False,
 ) -> Policy:
     """The policy of perfguard.toml with what the command line changes."""
     changes: dict[str, float | int | bool | str] = {}
@@ -131,6 +132,8 @@ def policy_of(
     if no_confirm:
         changes["is_confirmed"] = False
     changes |= _clock_changes(config.policy, clocks, sm_clock)
+    if no_build_cache:
+        changes["build_cache_gb"] = 0.0
     return with_policy(config.policy, changes, COMMAND_LINE)
 
 

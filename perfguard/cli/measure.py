@@ -9,6 +9,7 @@ import typer
 from perfguard.cli import options as o
 from perfguard.cli.app import app
 from perfguard.cli.asking import WorkloadOptions, claimed_metric, hook_of, open_project, policy_of, workload_of
+from perfguard.cli.ending import finish, print_prices
 from perfguard.config import load, parse_pairs, parse_params
 from perfguard.errors import Interrupted, UsageError
 
@@ -16,10 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfguard.experiment import Observer
-    from perfguard.hooks import Hook
     from perfguard.store import Store
 
-POLICY_OPTIONS = ("margin", "alpha", "max_blocks", "budget", "slow_rate", "no_confirm", "clocks", "sm_clock")
+POLICY_OPTIONS = (
+    "margin",
+    "alpha",
+    "max_blocks",
+    "budget",
+    "slow_rate",
+    "no_confirm",
+    "no_build_cache",
+    "clocks",
+    "sm_clock",
+)
 
 
 @app.command()
@@ -52,6 +62,7 @@ def compare(
     budget: o.Budget = "",
     slow_rate: Annotated[str, typer.Option(help="EQUIVALENT must exclude slow launches at this rate: 10%.")] = "",
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Stop at SUSPECT, without fresh builds.")] = False,
+    no_build_cache: o.NoBuildCache = False,
     scope: Annotated[
         str, typer.Option(help="full, or in-process: both sides in one launch a block, confirmed by fresh launches.")
     ] = "",
@@ -267,29 +278,3 @@ def opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observer
             yield store, observer
     except (BrokenPipeError, SystemExit):  # rich turns the one into the other
         raise Interrupted("nobody reads the progress any more (2>&1 | head)", "perfguard runs") from None
-
-
-def print_prices(seed: int, lines: tuple[str, ...], json_file: str) -> None:
-    if json_file:
-        plan = {"schema": "perfguard/plan@1", "seed": seed, "prices": list(lines)}
-        o.write_json(plan, json_file)
-    if json_file != "-":
-        for line in lines:
-            typer.echo(line)
-
-
-def finish(comparison: dict[str, Any], store: "Store", json_file: str, hook: "Hook") -> None:
-    from perfguard.hooks import tell_of_machine_change, tell_of_suspicion
-    from perfguard.report.terminal import open_console, render_comparison
-
-    with o.verdict_output():
-        if json_file:
-            o.write_json(comparison, json_file)
-        if json_file != "-":
-            trials = store.trials(comparison["id"], with_record=False)
-            render_comparison(comparison, trials, open_console())
-    with o.verdict_output():
-        told = (tell_of_suspicion(hook, comparison), tell_of_machine_change(hook, comparison.get("machine_moved", ())))
-        for problem in filter(None, told):
-            typer.echo(problem, err=True)
-    raise typer.Exit(comparison["exit_code"])

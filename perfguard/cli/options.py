@@ -36,6 +36,9 @@ BetterWay = Annotated[str, typer.Option("--better", help="lower or higher.")]
 Unit = Annotated[str, typer.Option("--unit", help="Unit of the metric, such as s or token/s.")]
 Read = Annotated[str, typer.Option("--read", help="wall, json or regex:PATTERN: where the metric is found.")]
 Setup = Annotated[str, typer.Option("--setup", help="Command that builds a checkout once.")]
+NoBuildCache = Annotated[
+    bool, typer.Option("--no-build-cache", help="Run --setup for every build; read and keep none.")
+]
 Timeout = Annotated[str, typer.Option("--timeout", help="Longest measured part of a trial, such as 90s or 20m.")]
 ReadyTimeout = Annotated[str, typer.Option("--ready-timeout", help="Longest start and load of a trial.")]
 Command = Annotated[list[str] | None, typer.Argument(help="After --: a command of your own.", show_default=False)]

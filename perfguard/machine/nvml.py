@@ -190,6 +190,7 @@ def bindings_name() -> str:
 
     if is_simulated(os.environ):
         return "a simulation"
+
     for name in ("nvidia-ml-py", "pynvml"):
         try:
             return f"{name} {importlib.metadata.version(name)}"

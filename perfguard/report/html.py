@@ -49,7 +49,7 @@ def comparison_html(
         provenance=_provenance(comparison),
         machine=_flat(comparison.get("machine", {})),
         reasons=[_cut(line) for line in outcomes.reasons(comparison)],
-        counts=outcomes.counts(comparison),
+        counts=f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip(),
         rows=raw.rows(comparison, measured),
         row_columns=raw.COLUMNS,
         csv_link=_link(raw.csv_text(comparison, measured), "text/csv"),

@@ -18,7 +18,7 @@ def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) 
     sections = {
         "verdict": f"**{_foreign(outcomes.headline(comparison))}**",
         "conclusions": _conclusions(comparison),
-        "counts": _foreign(outcomes.counts(comparison)),
+        "counts": _foreign(f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip()),
         "metrics": metrics_table(comparison),
         "reasons": _reasons(comparison),
         "sides": _sides(comparison),

@@ -77,6 +77,15 @@ def counts(comparison: Mapping[str, Any]) -> str:
     return f"Trials: {by_status}. Blocks: {blocks['used']} used, {blocks['void']} void{needed}."
 
 
+def cached_builds(comparison: Mapping[str, Any]) -> str:
+    """Which first builds come from the cache, "" if none does."""
+    found = [
+        f"{build['side']} built {build['built_at'][:16].replace('T', ' ')} UTC"
+        for build in comparison.get("cached_builds", [])
+    ]
+    return f"From the cache of builds: {', '.join(found)}." if found else ""
+
+
 def reasons(comparison: Mapping[str, Any]) -> list[str]:
     """Those of the whole, then what metrics say beyond them: code and sentence."""
     own = [(reason["code"], reason["text"]) for reason in comparison.get("reasons", [])]

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from perfguard.report import terminal, units
+from perfguard.report import outcomes, terminal, units
 
 
 def render_single(result: Mapping[str, Any], console: Console) -> None:
@@ -17,6 +17,8 @@ def render_single(result: Mapping[str, Any], console: Console) -> None:
         "stored as": result["id"],
         **{f"because {reason['code']}": reason["text"] for reason in result["reasons"]},
     }
+    if cached := outcomes.cached_builds(result):
+        facts["build"] = cached
     terminal.render_facts(facts, console)
     if "metrics" in result:
         console.print()

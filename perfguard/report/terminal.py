@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfguard.records import Trial
-from perfguard.report import foreign, machine, outcomes, strips
+from perfguard.report import foreign, machine, outcomes, strips, units
 
 MAX_COLUMNS = 100
 # Into a file or a pipe no line is broken: width belongs to whoever reads it.
@@ -44,6 +44,8 @@ def render_comparison(comparison: Mapping[str, Any], trials: Sequence[Trial], co
     for reason in outcomes.reasons(comparison):
         _line(console, reason, "yellow")
     _line(console, outcomes.counts(comparison))
+    if cached := outcomes.cached_builds(comparison):
+        _line(console, cached)
     if comparison.get("scope", "full") != "full":
         _line(console, f"Scope: {comparison['scope']}; a full run was not measured.")
     _conclusions(comparison, console)
@@ -119,6 +121,22 @@ def _revision(row: Mapping[str, Any], side: str) -> str:
     """A name that moves is followed by the commit it meant."""
     name, commit = str(row[side]), str(row[f"{side}_commit"])
     return name if commit.startswith(name) and name else f"{name} {commit[:9]}".strip()
+
+
+def render_builds(rows: Sequence[Mapping[str, Any]], folder: str, console: Console) -> None:
+    """`rows`: entries of the cache of builds, see perfguard.subject.kept.Entry, with `used_at`."""
+    if not rows:
+        _line(console, f"The cache of builds in {folder} is empty.")
+        return
+    table = _table(("commit", "built (UTC)", "used (UTC)", "setup took", "size", "setup"), right=("setup took", "size"))
+    for row in rows:
+        times = (str(row[name])[:16].replace("T", " ") for name in ("built_at", "used_at"))
+        about, size = row["about"], units.value(row["size_bytes"], "bytes")
+        cells = (about.get("commit", "")[:12], *times, units.duration(row["setup_s"]), size, about.get("setup", ""))
+        table.add_row(*map(_text, cells))
+    console.print(table)
+    total = units.value(sum(row["size_bytes"] for row in rows), "bytes")
+    _line(console, f"{len(rows)} builds, {total}, in {folder}")
 
 
 def render_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], console: Console) -> None:

@@ -8,11 +8,14 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from perfguard.errors import BuildError
 
 TAIL_LINES = 30
+# Logs of failed setups that are kept; a long bisect over commits that do not build fills no disk.
+MAX_LOGS = 100
 
 
 def run_setup(command: str, checkout: Path, *, log: Path, env: Mapping[str, str], timeout_s: float) -> None:
@@ -37,6 +40,20 @@ def run_setup(command: str, checkout: Path, *, log: Path, env: Mapping[str, str]
             raise
     if code != 0:
         raise _failed(command, f"ended by signal {-code}" if code < 0 else f"exit code {code}", log)
+
+
+def keep_log(log: Path, root: Path, commit: str) -> Path | None:
+    """Move the log of a failed setup to where it outlives its checkout; None if that is not possible."""
+    folder = root / "failed"
+    kept = folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}-{commit[:12]}.log"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        log.replace(kept)
+        for old in sorted(folder.glob("*.log"))[:-MAX_LOGS]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        return None
+    return kept
 
 
 def _end_group(process: "subprocess.Popen[bytes]") -> None:

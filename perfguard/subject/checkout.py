@@ -85,9 +85,18 @@ def _make(folder: Path, object_format: str) -> None:
 
 def _write_tags(location: Location, folder: Path) -> None:
     """Tags in one file, so that version tools (`git describe`) answer as they do in the user's repository."""
-    listed = git_output(location.root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
-    if listed.output:
-        (folder / ".git" / "packed-refs").write_bytes(listed.output)
+    if listed := list_tags(location):
+        (folder / ".git" / "packed-refs").write_bytes(listed)
+
+
+def list_tags(location: Location) -> bytes:
+    """Every tag with its object, as git keeps them in one file; empty without tags."""
+    return git_output(location.root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags").output
+
+
+def refresh_index(folder: Path) -> None:
+    """After a checkout was copied, git compares files again once, instead of calling all of them changed."""
+    ask_git(folder, "update-index", "-q", "--refresh")
 
 
 def _apply(revision: Revision, folder: Path) -> None:

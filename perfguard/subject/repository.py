@@ -3,12 +3,13 @@
 Only joins the modules beside it; git itself is spoken to there.
 """
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from perfguard.records import Revision
 from perfguard.subject import patches, revisions
-from perfguard.subject.checkout import check_out
+from perfguard.subject.checkout import check_out, list_tags
 from perfguard.subject.location import Location, locate
 from perfguard.subject.worktree import WORKTREE, worktree_revision
 
@@ -40,6 +41,10 @@ class Repository:
     def python_modules(self, revision: Revision) -> dict[str, str]:
         """Dotted name -> tracked file, for every Python file of a revision."""
         return patches.python_modules(self.location, revision)
+
+    def tags_sha256(self) -> str:
+        """Changes with any tag: a checkout holds them all."""
+        return hashlib.sha256(list_tags(self.location)).hexdigest()
 
     def checkout(self, revision: Revision, folder: Path) -> None:
         """Files of `revision` in the new or empty `folder`. Raises BuildError."""

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from cli_support import codes, is_alive, texts
@@ -128,7 +129,10 @@ def test_a_setup_that_fails_ends_with_the_end_of_its_log(project):
     done = project.run("compare", "HEAD~1", "HEAD", "--quiet", "--setup", setup, *SECONDS, code=5)
     head = project.git("rev-parse", "HEAD")[:12]
     assert done.stderr.startswith(f"error: head HEAD ({head}): --setup ")
-    assert "exit code 3\ncompiling\nerror: no compiler\n next: git worktree add" in done.stderr
+    assert "exit code 3\ncompiling\nerror: no compiler\nwhole log: " in done.stderr
+    assert "\n next: git worktree add" in done.stderr
+    log = done.stderr.partition("whole log: ")[2].partition("\n")[0]
+    assert Path(log).read_text() == "compiling\nerror: no compiler\n"
     assert "interrupted" in project.run("runs").stdout
     assert_nothing_is_left(project)
 

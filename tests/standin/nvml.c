@@ -35,7 +35,8 @@ typedef struct { char device[8], key[48], kind[8], text[128]; int n; double t[MA
 typedef struct { char device[8]; uint pid; ull bytes; double from, until; } Process;
 typedef struct { char function[64], action[24], device[8]; double from, until; long after, calls; } Fault;
 typedef struct { char a[8], b[8]; int level; } Topology;
-typedef struct { uint sm_min, sm_max, memory_min, memory_max, app_memory, app_sm, persistence; } Settings; /* 0: unset */
+/* 0: unset */
+typedef struct { uint sm_min, sm_max, memory_min, memory_max, app_memory, app_sm, persistence; } Settings;
 typedef struct { int64_t started_ns; Settings settings[MAX_DEVICES]; int64_t hits[MAX_FAULTS]; } State;
 
 static Value values[MAX_LINES]; static int num_values;
@@ -120,7 +121,8 @@ static int read_script(void) {
     struct stat s; char line[4096];
     const char *path = getenv("PERFGUARD_STANDIN");
     if (!path || stat(path, &s)) return NOT_LOADED;
-    if (!strcmp(played, path) && s.st_ino == script_inode && !memcmp(&s.st_mtim, &script_time, sizeof script_time)) return OK;
+    int is_new = strcmp(played, path) || s.st_ino != script_inode || memcmp(&s.st_mtim, &script_time, sizeof script_time);
+    if (!is_new) return OK;
     if (strcmp(played, path)) {
         if (state) munmap(state, sizeof(State));
         state = NULL; num_devices = 0;
@@ -154,7 +156,8 @@ static int loaded(void) { char path[4096]; return access(beside(".load", path), 
 
 static void log_call(const char *function, const char *device, const char *arguments, int code) {
     char path[4096], line[512];
-    int n = snprintf(line, sizeof line, "%.6f %d %s %s %s-> %d\n", now_s(), (int)getpid(), function, device, arguments, code);
+    int n = snprintf(line, sizeof line, "%.6f %d %s %s %s-> %d\n", now_s(), (int)getpid(), function, device,
+                     arguments, code);
     int handle = open(beside(".calls", path), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (handle >= 0) { if (write(handle, line, n) < 0) abort(); close(handle); }
 }
@@ -210,3 +213,4 @@ static int number(const char *device, const char *key, double *out) {
 }
 
 #include "calls.h"
+#include "calls_state.h"

@@ -1,18 +1,25 @@
 """All GPUs read once in a process of its own: complete, and nothing that its library does reaches us."""
 
+import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from standin import h200
 
+from perfguard.comparable import differences
 from perfguard.machine.gpu import gpu_inventory
 from perfguard.machine.nvml import open_nvml
 from perfguard.machine.snapshot import from_plain, snapshot, take, to_plain
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 NAMES = ("name", "uuid", "temperature_c", "sm_clock_locked_mhz")
+
+
+def as_stored(inventory):
+    return json.loads(json.dumps(asdict(inventory)))
 
 
 def test_the_process_sees_what_a_session_here_sees(played):
@@ -67,3 +74,21 @@ def test_the_fingerprint_names_card_and_slot_and_a_card_that_does_not_answer(pla
 def test_names_survive_the_way_between_processes(played, name):
     played.write(*h200(0, name=f"text {name}"))
     assert snapshot(NAMES).gpus[UUID]["name"].value == name
+
+
+def test_a_card_in_another_slot_is_another_machine_and_the_field_is_named(played):
+    played.write(*h200(0), *h200(1))
+    monday = as_stored(gpu_inventory())
+    played.write(*h200(0), *h200(1, pcie_width_max=8))
+    assert (
+        differences({"gpu": monday}, {"gpu": as_stored(gpu_inventory())}) == "gpu.gpus.1.pcie_width_max: 16 then, 8 now"
+    )
+    assert differences({"gpu": monday}, {"gpu": monday}) == ""
+
+
+def test_a_field_that_an_older_version_did_not_read_is_no_difference(played):
+    played.write(*h200(0))
+    now = as_stored(gpu_inventory())
+    old = {name: now["gpus"][0][name] for name in ("uuid", "name", "pci_bus_id", "memory_bytes")}
+    assert differences({"gpu": {**now, "gpus": [old | {"unknown": {}}]}}, {"gpu": now}) == ""
+    assert differences({"gpu": {**now, "driver": "570.1"}}, {"gpu": now}) == "gpu.driver: '570.1' then, '580.65.06' now"
