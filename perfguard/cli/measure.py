@@ -20,16 +20,8 @@ if TYPE_CHECKING:
     from perfguard.store import Store
 
 POLICY_OPTIONS = (
-    "margin",
-    "alpha",
-    "max_blocks",
-    "budget",
-    "slow_rate",
-    "no_confirm",
-    "no_build_cache",
-    "clocks",
-    "sm_clock",
-)
+    "margin", "alpha", "max_blocks", "budget", "slow_rate", "no_confirm", "no_build_cache", "clocks", "sm_clock",
+)  # fmt: skip
 
 
 @app.command()

@@ -186,10 +186,9 @@ def import_bindings() -> Any:
 
 def bindings_name() -> str:
     """Which distribution the bindings come from, such as "nvidia-ml-py 13.580.65"; "" if none is installed."""
-    import importlib.metadata  # a third of the start of a sampler, which never asks
-
     if is_simulated(os.environ):
         return "a simulation"
+    import importlib.metadata  # dear to start with, and few ask
 
     for name in ("nvidia-ml-py", "pynvml"):
         try:

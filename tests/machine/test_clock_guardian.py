@@ -94,6 +94,14 @@ def test_the_state_found_is_on_disk_before_anything_is_changed(machine, locking)
     assert load_states(state_folder()) == {}
 
 
+def test_without_a_place_for_the_state_nothing_is_changed(machine, locking):
+    state_folder().write_text("not a folder")
+    with locking() as clocks:
+        assert clocks.as_json()["got"] == "error"
+        assert "no state can be written" in clocks.as_json()["why"]
+    assert not was_ever_locked(machine)
+
+
 def test_without_permission_it_goes_on_unlocked_and_says_so_once(machine, locking):
     machine.write(*h200(0), *h200(1), f"fault nvmlDeviceSetGpuLockedClocks {NO_PERMISSION}")
     with locking() as clocks:

@@ -20,6 +20,7 @@ from standin import h200
 sys.path.append(str(Path(__file__).resolve().parents[1] / "e2e"))
 from cli_support import Project, wait_for
 
+from perfguard.errors import BusyError
 from perfguard.machine.hold import hold_machine
 
 COMMAND = ("--metric", "x", "--", "sh", "-c", 'sleep 0.05; echo {\\"x\\": 1}')
@@ -128,6 +129,18 @@ def test_a_run_that_is_stopped_while_it_measures_restores_the_clocks(box, number
     box.wait_until_free()
     assert cards(box.script) == [FREE, FREE]
     assert box.left() == []
+
+
+def test_nobody_else_measures_before_the_clocks_of_a_killed_run_are_back(box):
+    process = box.start("run", "HEAD", "--clocks", "lock", "--metric", "x", "--", "sleep", "60")
+    box.guardian()
+    box.script.write(*h200(0), *h200(1), "fault nvmlDeviceResetGpuLockedClocks sleep=1.0")
+    process.kill()
+    process.wait()
+    with pytest.raises(BusyError), hold_machine("test", folder=box.project.folder / "lock"):
+        pass
+    box.wait_until_free()
+    assert cards(box.script) == [FREE, FREE]
 
 
 def test_if_the_guardian_is_killed_as_well_the_next_start_restores_and_says_so(box):

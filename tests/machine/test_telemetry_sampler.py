@@ -68,6 +68,12 @@ def test_values_that_do_not_change_are_kept_once_however_often_they_were_read(ma
     assert all(len(samples) == 1 for samples in during["fields"].values())
 
 
+def test_between_launches_some_fields_can_be_looked_at(machine, telemetry):
+    assert telemetry.look(UUIDS, ["temperature_c"]) == {uuid: {"temperature_c": 31} for uuid in UUIDS}
+    assert watched(telemetry, seconds=0.0).status == "ok"
+    assert Telemetry(has_gpu=False).look(UUIDS, ["temperature_c"]) == {}
+
+
 def test_only_the_cards_of_the_trial_are_read(machine, telemetry):
     seen = watched(telemetry, uuids=UUIDS[1:])
     assert set(seen.before) == set(seen.during) == {UUIDS[1]}
