@@ -106,6 +106,7 @@ def _check_range(policy: Policy, where: str) -> None:
         (policy.confirm_builds in (2, 4, 6, 8), "confirm_builds", "2, 4, 6 or 8"),
         (0 <= policy.slow_rate < 1, "slow_rate", "0 (not asked for) or a rate below 1"),
         (0 <= policy.floor_share < 1, "floor_share", "a share of the margin below 1"),
+        (policy.clip_spreads == 0 or 1 <= policy.clip_spreads <= 10, "clip_spreads", "0 (off) or between 1 and 10"),
         (0 < policy.tost_alpha <= 0.1, "tost_alpha", "above 0 and at most 0.1"),
         (0 <= policy.futility < 1, "futility", "a chance below 1"),
         (0 <= policy.max_retries <= 10, "max_retries", "between 0 and 10"),

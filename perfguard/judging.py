@@ -26,6 +26,7 @@ from perfguard.records import (
     Trial,
 )
 from perfguard.scopes import scoped_decision, scoped_sentence
+from perfguard.speculation import speculation
 from perfguard.stats.extension import current_policy, suspicion_stage
 from perfguard.stats.reasons import extended
 from perfguard.stats.sentences import sentence
@@ -230,12 +231,13 @@ def verdict_json(
         next_step=next_step(campaign, decision),
         stopped=stopped,
     )
-    return {
-        **comparison,
+    more = {
         "extensions": [asdict(extension) for extension in extensions],
         "cached_builds": cached_builds(trials),
+        "speculation": speculation_json(campaign, judgement.survey.blocks, trials, decision.outcome),
         "conditions": conditions_json(campaign, trials, gates, judgement.assessment),
     }
+    return {**comparison, **more}
 
 
 def cached_builds(trials: Sequence[Trial]) -> list[dict[str, str]]:
@@ -243,6 +245,17 @@ def cached_builds(trials: Sequence[Trial]) -> list[dict[str, str]]:
     first_runs = [t for t in trials if t.stage == WARM_STAGE and t.record.get("built", {}).get("from_cache")]
     found = [(t.side, str(t.record["built"]["at"]), str(t.record["built"]["key"])) for t in first_runs]
     return [{"side": side, "built_at": at, "key": key} for side, at, key in dict.fromkeys(found)]
+
+
+def speculation_json(
+    campaign: Campaign, blocks: Sequence[BlockValues], trials: Sequence[Trial], outcome: Outcome
+) -> list[dict[str, Any]]:
+    """For each speculative mode what lies in accept length and what in cycle time; nothing where nothing compares."""
+    if outcome is Outcome.INVALID:
+        return []
+    whole = {(block.stage, block.index) for block in blocks}
+    counted = [trial for trial in last_attempts(trials).values() if (trial.stage, trial.block) in whole]
+    return [asdict(found) for found in speculation(campaign, blocks, counted)]
 
 
 def with_extensions(decision: Decision, extensions: Sequence[Extension]) -> Decision:

@@ -24,6 +24,10 @@ class Policy:
     extension_share: float = 0.03
     # Slowdown credited to the accused side in the order test, as a share of the margin.
     floor_share: float = 0.25
+    # In the order test, and where stage two gives up, a value further from the middle of its block than this many
+    # typical block spreads counts as if it lay there; 0 leaves all as they are. At 2 a quiet machine pays nothing, and
+    # with one trial in twenty 5 to 40 % slow a 5 % slowdown is reported in 93 % of cases instead of 88 %.
+    clip_spreads: float = 2.0
     # Each look of the equivalence test; 0.0125 a look is 6 to 8 % over all looks at a true change of exactly the
     # margin (docs/calibration.md). A wrong EQUIVALENT is merely costly.
     tost_alpha: float = 0.0125
@@ -96,6 +100,7 @@ class Fitness:
 
 
 def stored_policy(values: Mapping[str, Any]) -> Policy:
-    """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once."""
+    """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once, one stored
+    before values were clipped was judged by all as they are."""
     gates = stored_gates(values.get("gates", {}))
-    return Policy(**{"extension_share": 0.0, **values, "gates": gates})
+    return Policy(**{"extension_share": 0.0, "clip_spreads": 0.0, **values, "gates": gates})

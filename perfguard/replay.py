@@ -43,6 +43,9 @@ def replay_one(store: Store, wanted: str) -> dict[str, Any]:
 def differing(stored: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
     """Names of what came out differently, "metric.key" for a metric's number."""
     found = [key for key in KEYS if not same(stored.get(key), again.get(key))]
+    # One stored before modes were taken apart does not hold it.
+    if "speculation" in stored and not same(stored["speculation"], again["speculation"]):
+        found.append("speculation")
     found += [f"reasons {code}" for code in sorted(_codes(stored) ^ _codes(again))]
     for before, after in zip(stored["metrics"], again["metrics"], strict=True):
         found += [f"{before['name']}.{key}" for key in METRIC_KEYS if not same(before.get(key), after.get(key))]

@@ -22,6 +22,8 @@ from runners.contract import Launch, Measurement, UnbuildableError, announce_rea
 from runners.timing import find_warmup
 
 PLAN_FILE = "fake.json"
+# Enough that rounding to whole tokens moves an accept length by less than a thousandth.
+PROMPT_CYCLES = 1000
 BROKEN_VALUES = {
     "nan": math.nan, "infinite": math.inf, "zero": 0.0, "negative": -1.0, "text": "fast", "null": None,
 }  # fmt: skip
@@ -45,6 +47,8 @@ class FakeParams:
     speed: float = 100.0  # token/s of plain decoding
     eagle3_speed: float = 120.0
     accept_length: float = 2.0
+    prompts: int = 0  # prompts of which eagle3 gives counts; 0: no such counts
+    accept_noise: float = 0.0  # standard deviation of the logarithm of a prompt's accept length; needs prompts
     slowdown: float = 1.0
     eagle3_slowdown: float = 1.0  # on top of slowdown
     env_slowdown: Mapping[str, float] = field(default_factory=dict)  # "NAME=VALUE" -> factor if it is set so
@@ -181,19 +185,35 @@ def numbers(plan: FakeParams, launch: Launch, factor: float, coin: random.Random
     modes = launch.spec.modes
     speeds = {"plain": plan.speed / factor, "eagle3": plan.eagle3_speed / (factor * plan.eagle3_slowdown)}
     values = {f"{mode}_throughput": speeds[mode] for mode in modes}
-    samples = {}
+    samples: dict[str, list[float]] = {}
+    by_prompt: dict[str, list[int]] = {}
     if "plain" in modes:
         samples["plain_token_s"] = iteration_times(1 / speeds["plain"], plan, coin)
     if "eagle3" in modes:
         values["eagle3_accept_length"] = plan.accept_length
+        by_prompt = prompt_counts(plan, coin)
+        if by_prompt:
+            values["eagle3_accept_length"] = sum(by_prompt["emitted_by_prompt"]) / sum(by_prompt["cycles_by_prompt"])
         samples["eagle3_cycle_s"] = iteration_times(plan.accept_length / speeds["eagle3"], plan, coin)
     warmups = {name.partition("_")[0]: find_warmup(series) for name, series in samples.items()}
     return {
         "values": broken(values, plan),
         "samples": samples,
         "warmup": {mode: vars(warmup) for mode, warmup in warmups.items()},
-        "counts": {mode: {"steps" if mode == "plain" else "cycles": plan.iterations} for mode in modes},
+        "counts": {
+            mode: {"steps": plan.iterations} if mode == "plain" else {"cycles": plan.iterations, **by_prompt}
+            for mode in modes
+        },
     }
+
+
+def prompt_counts(plan: FakeParams, coin: random.Random) -> dict[str, list[int]]:
+    """Tokens of PROMPT_CYCLES cycles of each prompt; nothing without prompts."""
+    if not plan.prompts:
+        return {}
+    lengths = [plan.accept_length * math.exp(coin.gauss(0.0, plan.accept_noise)) for _ in range(plan.prompts)]
+    emitted = [round(PROMPT_CYCLES * length) for length in lengths]
+    return {"cycles_by_prompt": [PROMPT_CYCLES] * plan.prompts, "emitted_by_prompt": emitted}
 
 
 def iteration_times(level_s: float, plan: FakeParams, coin: random.Random) -> list[float]:

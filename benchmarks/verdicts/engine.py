@@ -14,8 +14,8 @@ from perfguard.records import Metric, Outcome
 from perfguard.stats.design import Rules
 from perfguard.stats.effects import series_of_logs
 from perfguard.stats.plan import HEAD_SLOTS
-from perfguard.stats.results import outcome_of
-from perfguard.stats.sequential import follow
+from perfguard.stats.results import MetricState, outcome_of
+from perfguard.stats.sequential import follow, overall
 
 METRIC = Metric(name="seconds", unit="s", better="lower")
 
@@ -68,12 +68,48 @@ def simulate(
 
 def compare(rules: Rules, logs: Floats, is_head: Flags, builds: Numbers) -> Simulated:
     """One comparison on given log slowdowns (Q, 4); the first `max_blocks` blocks are stage one's."""
+    return compare_several(rules, logs[None], is_head, builds)
+
+
+def _state(rules: Rules, logs: Floats, is_head: Flags, builds: Numbers) -> MetricState:
     num_ones = rules.max_blocks
     ones = series_of_logs(logs[:num_ones], is_head[:num_ones])
     twos = series_of_logs(logs[num_ones:], is_head[num_ones:])
-    state = follow(rules, METRIC, ones, twos, builds[num_ones:], seed=0)
-    blocks = state.one.at + (state.two.at if state.two else 0)
-    return Simulated(outcome=outcome_of(state), trials=4 * blocks)
+    return follow(rules, METRIC, ones, twos, builds[num_ones:], seed=0)
+
+
+def simulate_several(
+    rules: Rules,
+    noise: Noise,
+    *,
+    effects: Sequence[float],
+    correlation: float,
+    sd: float,
+    num: int,
+    seed: int,
+    num_builds: int = Policy().confirm_builds,
+) -> list[Simulated]:
+    """`num` comparisons of several primary metrics, each with its own effect, on the same orders and builds.
+
+    The noise of a metric is sqrt(correlation) of one that all share and sqrt(1 - correlation) of its own: with 1 all
+    metrics move as one. `rules` must be those of as many primary metrics.
+    """
+    rng = np.random.default_rng(seed)
+    batch = draw_batch(num, rules, sd, rng, num_builds)
+    shared = noise(batch, rng)
+    per_metric = [
+        np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * noise(batch, rng) + np.log1p(effect) * batch.is_head
+        for effect in effects
+    ]
+    logs = np.stack(per_metric, axis=1)
+    return [compare_several(rules, logs[n], batch.is_head[n], batch.builds[n]) for n in range(num)]
+
+
+def compare_several(rules: Rules, logs_KQ4: Floats, is_head: Flags, builds: Numbers) -> Simulated:
+    """One comparison of K metrics: stage one goes on until all have ended, stage two until all suspects have."""
+    states = [_state(rules, logs, is_head, builds) for logs in logs_KQ4]
+    blocks = max(state.one.at for state in states) + max(state.two.at if state.two else 0 for state in states)
+    return Simulated(outcome=overall([outcome_of(state) for state in states]), trials=4 * blocks)
 
 
 def share(results: Sequence[Simulated], *outcomes: Outcome) -> float:

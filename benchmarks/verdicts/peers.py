@@ -1,95 +1,116 @@
-"""Decision rules of other tools on the same simulated machines: base's trials first, then head's, as they run them.
+"""Other tools on the same simulated machines: how each takes its samples, and how often its rule says "changed".
 
-Rules and defaults as read in their sources; each takes times (N, n) of base and of head and says "changed" or not.
-Only the rule is compared: what else a tool does (warm-up, tuning, calibration) is not simulated.
+The machine's noise is that of our own comparisons, chunk by chunk from the same seeds; only which trial is base and
+which is head differs, as each tool orders them. Warm-up, tuning and calibration of a tool are not simulated.
 """
 
-from collections.abc import Callable
-from math import comb
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import special
 
-from benchmarks.verdicts.scenarios import Batch, Flags, Floats, Noise
+from benchmarks.verdicts.engine import draw_batch
+from benchmarks.verdicts.peer_bootstrap import criterion
+from benchmarks.verdicts.peer_history import bencher, conbench, otava
+from benchmarks.verdicts.peer_rules import (
+    action_benchmark,
+    asv,
+    benchstat,
+    google_benchmark,
+    hyperfine,
+    nvbench_legacy,
+    nvbench_robust,
+    pyperf,
+    single_run,
+    welch,
+)
+from benchmarks.verdicts.scenarios import Batch, Flags, Floats, Noise, Numbers, Rule
+from perfguard.policy import Policy
+from perfguard.stats.design import rules_of
 
-TRIALS_A_SIDE = 10
-
-Rule = Callable[[Floats, Floats], Flags]
-
-
-def one_run(base: Floats, head: Floats) -> Flags:
-    """One run of each, ten trials later, more than 5 % apart."""
-    return np.abs(head[:, 0] / base[:, 0] - 1) > 0.05
-
-
-def pyperf(base: Floats, head: Floats) -> Flags:
-    """`pyperf compare_to`: Student's t with pooled variance, two-sided 95 %."""
-    n = base.shape[1]
-    pooled = (base.var(axis=1, ddof=1) + head.var(axis=1, ddof=1)) / 2
-    t = (head.mean(axis=1) - base.mean(axis=1)) / np.sqrt(pooled * 2 / n)
-    return np.abs(t) >= special.stdtrit(2 * n - 2, 0.975)
-
-
-def welch(base: Floats, head: Floats) -> Flags:
-    """Welch's t test, two-sided 5 %."""
-    n = base.shape[1]
-    a, b = base.var(axis=1, ddof=1) / n, head.var(axis=1, ddof=1) / n
-    df = (a + b) ** 2 / ((a**2 + b**2) / (n - 1))
-    return np.abs(head.mean(axis=1) - base.mean(axis=1)) / np.sqrt(a + b) >= special.stdtrit(df, 0.975)
+# Values of one process vary by this share of what launches vary by: an assumption, as all noises here.
+WITHIN = 0.3
 
 
-def benchstat(base: Floats, head: Floats) -> Flags:
-    """`benchstat`: Mann-Whitney U, exact, two-sided 5 %."""
-    return _u_test_p(base, head) <= 0.05
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """How a tool measures by default. `base`, `head`: launches; `repeats`: values of each; `gap`: trials in between.
+
+    `is_interleaved`: rounds of base and head in turn, the order reversed each round. `is_history`: each launch is a
+    commit's only one, in a session of its own.
+    """
+
+    rule: Rule
+    base: int
+    head: int
+    repeats: int = 1
+    gap: int = 0
+    is_interleaved: bool = False
+    is_history: bool = False
 
 
-def asv(base: Floats, head: Floats) -> Flags:
-    """`asv continuous`: medians a factor 1.1 apart, and Mann-Whitney U below 0.002."""
-    ratio = np.median(head, axis=1) / np.median(base, axis=1)
-    return ((ratio > 1.1) | (ratio < 1 / 1.1)) & (_u_test_p(base, head) < 0.002)
-
-
-def action_benchmark(base: Floats, head: Floats) -> Flags:
-    """`github-action-benchmark`: the new value is twice the last one."""
-    return head[:, 0] / base[:, 0] > 2.0
-
-
-RULES: dict[str, Rule] = {
-    "one run each, 5 %": one_run,
-    "pyperf compare_to": pyperf,
-    "Welch's t, 5 %": welch,
-    "benchstat": benchstat,
-    "asv": asv,
-    "github-action-benchmark": action_benchmark,
+PEERS: dict[str, Peer] = {
+    "one run each, 5 %": Peer(rule=single_run, base=1, head=1, gap=8),
+    "github-action-benchmark, 200 %": Peer(rule=action_benchmark, base=1, head=1, gap=8),
+    "google/benchmark U test": Peer(rule=google_benchmark, base=1, head=1, repeats=10),
+    "criterion bootstrap": Peer(rule=criterion, base=1, head=1, repeats=100),
+    "nvbench-compare": Peer(rule=nvbench_legacy, base=1, head=1, repeats=100),
+    "nvbench-compare-robust": Peer(rule=nvbench_robust, base=1, head=1, repeats=100),
+    "asv continuous": Peer(rule=asv, base=2, head=2, repeats=5, is_interleaved=True),
+    "hyperfine bars": Peer(rule=hyperfine, base=10, head=10),
+    "benchstat U test": Peer(rule=benchstat, base=10, head=10),
+    "Welch's t, 5 a side": Peer(rule=welch, base=5, head=5),
+    "Welch's t, 10 a side": Peer(rule=welch, base=10, head=10),
+    "Welch's t, 30 a side": Peer(rule=welch, base=30, head=30),
+    "pyperf compare_to": Peer(rule=pyperf, base=20, head=20, repeats=3),
+    "bencher t": Peer(rule=bencher, base=64, head=1, is_history=True),
+    "conbench z": Peer(rule=conbench, base=79, head=1, is_history=True),
+    "otava": Peer(rule=otava, base=20, head=20, is_history=True),
 }
 
 
-def changed_share(rule: Rule, noise: Noise, *, effect: float, sd: float, num: int, seed: int) -> float:
-    """How often the rule says "changed" when head is slower by `effect`; 10 trials a side, one side after the other."""
+def fresh_launches(peer: Peer) -> int:
+    """Launches for one answer; stored ones of a history cost nothing now."""
+    return peer.head if peer.is_history else peer.base + peer.head
+
+
+def num_changed(peer: Peer, noise: Noise, *, effect: float, sd: float, num: int, seed: int) -> int:
+    """In how many of `num` comparisons the rule says "changed" when head is slower by `effect`."""
+    base, head = samples(peer, noise, effect=effect, sd=sd, num=num, seed=seed)
+    return int(peer.rule(base, head).sum())
+
+
+def samples(peer: Peer, noise: Noise, *, effect: float, sd: float, num: int, seed: int) -> tuple[Floats, Floats]:
+    """Times of base (N, base x repeats) and of head, all positive."""
     rng = np.random.default_rng(seed)
-    is_head = np.zeros((num, 2 * TRIALS_A_SIDE // 4, 4), dtype=bool)
-    is_head.reshape(num, -1)[:, TRIALS_A_SIDE:] = True
-    batch = Batch(is_head=is_head, builds=np.ones(is_head.shape, dtype=np.int64), num_ones=is_head.shape[1], sd=sd)
-    times = np.exp(noise(batch, rng) + np.log1p(effect) * is_head).reshape(num, -1)
-    return float(rule(times[:, :TRIALS_A_SIDE], times[:, TRIALS_A_SIDE:]).mean())
+    own = draw_batch(num, rules_of(Policy(), 1), sd, rng, Policy().confirm_builds)
+    batch = _as_the_peer_runs(peer, own)
+    logs = (noise(batch, rng) + np.log1p(effect) * batch.is_head).reshape(num, -1)
+    within = np.random.default_rng([seed, 1])
+    sides = (logs[:, places] for places in _places(peer))
+    base, head = (_repeated(side, peer.repeats, WITHIN * sd, within) for side in sides)
+    return np.exp(base), np.exp(head)
 
 
-def _u_test_p(base: Floats, head: Floats) -> Floats:
-    """Two-sided exact p values of the U test for samples without ties."""
-    below = (base[:, :, None] < head[:, None, :]).sum(axis=(1, 2))
-    n = base.shape[1]
-    smaller = np.minimum(below, n * n - below)
-    return np.minimum(1.0, 2 * _u_distribution(n)[smaller])
+def _places(peer: Peer) -> tuple[Numbers, Numbers]:
+    """Which trials of the machine's time are base's, and which head's."""
+    if peer.is_interleaved:
+        rounds = np.arange(peer.base)
+        return 2 * rounds + rounds % 2, 2 * rounds + 1 - rounds % 2
+    return np.arange(peer.base), peer.base + peer.gap + np.arange(peer.head)
 
 
-def _u_distribution(n: int) -> NDArray[np.float64]:
-    """P(U <= u) for two samples of n: subsets of n of 2n ranks, counted by their sum."""
-    most = n * (3 * n + 1) // 2
-    ways = np.zeros((n + 1, most + 1))
-    ways[0, 0] = 1
-    for rank in range(1, 2 * n + 1):
-        for size in range(min(rank, n), 0, -1):
-            ways[size, rank:] += ways[size - 1, : most + 1 - rank]
-    least = n * (n + 1) // 2
-    return np.asarray(np.cumsum(ways[n, least:]) / comb(2 * n, n))
+def _as_the_peer_runs(peer: Peer, own: Batch) -> Batch:
+    num, num_trials = len(own.is_head), own.is_head.shape[1] * 4
+    _, places = _places(peer)
+    is_head: Flags = np.zeros((num, num_trials), dtype=bool)
+    is_head[:, places] = True
+    time = np.arange(num_trials)
+    sessions = time if peer.is_history else (time >= (0 if peer.is_interleaved else peer.base)).astype(np.int64)
+    return replace(own, is_head=is_head.reshape(own.is_head.shape), builds=np.ones_like(own.builds), sessions=sessions)
+
+
+def _repeated(logs: Floats, repeats: int, sd: float, rng: np.random.Generator) -> Floats:
+    """Each launch's value `repeats` times, with what varies inside a process; one value is the launch itself."""
+    if repeats == 1:
+        return logs
+    return (logs[:, :, None] + rng.normal(0.0, sd, (*logs.shape, repeats))).reshape(len(logs), -1)

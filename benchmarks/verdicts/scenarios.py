@@ -17,15 +17,20 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Orders and builds of a batch: (N, Q, 4). `sd` is the noise of one launch, `num_ones` blocks are stage one's."""
+    """Orders and builds of a batch: (N, Q, 4). `sd` is the noise of one launch, `num_ones` blocks are stage one's.
+
+    `sessions` (4 Q): the session of each trial where it is not the stage's, as with tools that know no stages.
+    """
 
     is_head: Flags
     builds: Numbers
     num_ones: int
     sd: float
+    sessions: Numbers | None = None
 
 
 Noise = Callable[[Batch, np.random.Generator], Floats]
+Rule = Callable[[Floats, Floats], Flags]
 
 
 def iid(batch: Batch, rng: np.random.Generator) -> Floats:
@@ -41,10 +46,13 @@ def drift(batch: Batch, rng: np.random.Generator) -> Floats:
 
 
 def session(batch: Batch, rng: np.random.Generator) -> Floats:
-    """Each stage runs at another level, sd 2 %."""
-    levels = rng.normal(0.0, 0.02, (len(batch.is_head), 2, 1))
-    which = (np.arange(batch.is_head.shape[1]) >= batch.num_ones).astype(int)
-    return iid(batch, rng) + levels[:, which]
+    """Each session runs at another level, sd 2 %: each of our stages, each side of tools that run one after the other,
+    each night of a stored history.
+    """
+    stages = (np.arange(_flat(batch)[1]) >= 4 * batch.num_ones).astype(np.int64)
+    sessions = stages if batch.sessions is None else batch.sessions
+    levels = rng.normal(0.0, 0.02, (len(batch.is_head), int(sessions.max()) + 1))
+    return iid(batch, rng) + _shaped(levels[:, sessions], batch)
 
 
 def bimodal(batch: Batch, rng: np.random.Generator) -> Floats:

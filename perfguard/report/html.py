@@ -48,6 +48,7 @@ def comparison_html(
         hypotheses=hypotheses,
         provenance=_provenance(comparison),
         machine=_flat(comparison.get("machine", {})),
+        speculation=outcomes.speculation(comparison),
         reasons=[_cut(line) for line in outcomes.reasons(comparison)],
         counts=f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip(),
         rows=raw.rows(comparison, measured),

@@ -20,13 +20,24 @@ def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) 
         "conclusions": _conclusions(comparison),
         "counts": _foreign(f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip()),
         "metrics": metrics_table(comparison),
+        "speculation": "\n".join(f"- {_foreign(line)}" for line in outcomes.speculation(comparison)),
         "reasons": _reasons(comparison),
         "sides": _sides(comparison),
         "trials by block": _plots(comparison, trials),
         "machine": _machine(comparison),
     }
     kept = _fitting(sections)
-    order = ("verdict", "sides", "metrics", "reasons", "trials by block", "machine", "counts", "conclusions")
+    order = (
+        "verdict",
+        "sides",
+        "metrics",
+        "speculation",
+        "reasons",
+        "trials by block",
+        "machine",
+        "counts",
+        "conclusions",
+    )
     left_out = [name for name in order if sections[name] and name not in kept]
     parts = [kept[name] for name in order if kept.get(name)]
     if left_out:

@@ -1,5 +1,6 @@
 """What stands for an outcome in every output: a sign beside the word, so that colour is never the only signal."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,6 +97,37 @@ def reasons(comparison: Mapping[str, Any]) -> list[str]:
         if (reason["code"], reason["text"]) not in own
     ]
     return [f"{code}: {text}" for code, text in dict.fromkeys([*own, *of_metrics])]
+
+
+def speculation(comparison: Mapping[str, Any]) -> list[str]:
+    """Two lines a speculative mode: accept length first, since another one is a change of function, then what part of
+    the slowdown is whose. None in comparisons stored before modes were taken apart."""
+    lines = []
+    for found in comparison.get("speculation", ()):
+        length, alpha = found["accept_length"], float(comparison["alpha"])
+        values = f"base {units.number(length['base'])}, head {units.number(length['head'])} token"
+        lines.append(f"{found['mode']} accept length: {values}; {_finding(length, alpha)}")
+        lines.append(
+            f"{found['mode']} slowdown {units.slowdown(found['slowdown'])}: accept length "
+            f"{units.slowdown(found['by_accept_length'])}, cycle time {units.slowdown(found['by_cycle'])} (all blocks)"
+        )
+    return lines
+
+
+def _finding(length: Mapping[str, Any], alpha: float) -> str:
+    match length["finding"]:
+        case "equal":
+            return "the same in every launch"
+        case "changed":
+            return "the same in every launch of a side: a change of function"
+        case "shorter":
+            return f"shorter over {length['num_prompts']} prompts (p {units.probability(length['p'])})"
+        case "not_shown":
+            needed = math.ceil(-math.log2(alpha))
+            few = f"; fewer than {needed} cannot show it" if length["num_prompts"] < needed else ""
+            tested = f"{length['num_prompts']} prompts (p {units.probability(length['p'])}{few})"
+            return f"not shown to be shorter over {tested}"
+    return "differs between launches, and without counts by prompt it is not tested"
 
 
 def differences(arm: Mapping[str, Any]) -> str:

@@ -38,6 +38,7 @@ def render_comparison(comparison: Mapping[str, Any], trials: Sequence[Trial], co
     console.print()
     _sides(comparison, console)
     _metrics(comparison, console)
+    _speculation(comparison, console)
     for strip in strips.strips(comparison, trials):
         _plot(strip, console)
     _machine(comparison, console)
@@ -68,6 +69,14 @@ def _metrics(comparison: Mapping[str, Any], console: Console) -> None:
         table.add_row(*(_text(cell) for cell in cells[:-1]), _text(cells[-1], outcomes.style(metric["outcome"])))
     console.print(table)
     console.print()
+
+
+def _speculation(comparison: Mapping[str, Any], console: Console) -> None:
+    lines = outcomes.speculation(comparison)
+    for line in lines:
+        _line(console, line)
+    if lines:
+        console.print()
 
 
 def _plot(strip: strips.Strip, console: Console) -> None:

@@ -41,10 +41,12 @@ class Design:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """A policy made ready for one comparison. `margin` and `floor` are logs, `slow_rate` 0 asks for nothing."""
+    """A policy made ready for one comparison. `margin` and `floor` are logs, `slow_rate` 0 asks for nothing,
+    `clip_spreads` 0 clips nothing."""
 
     margin: float
     floor: float
+    clip_spreads: float
     tost_alpha: float
     futility: float
     min_blocks: int
@@ -64,6 +66,7 @@ def rules_of(policy: Policy, num_primaries: int, slow_rate: float = 0.0) -> Rule
     return Rules(
         margin=margin,
         floor=policy.floor_share * margin,
+        clip_spreads=policy.clip_spreads,
         tost_alpha=policy.tost_alpha,
         futility=policy.futility,
         min_blocks=policy.min_blocks,

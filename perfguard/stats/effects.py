@@ -104,6 +104,19 @@ def weights(squares_Q: Floats) -> Floats:
     return weights_Q
 
 
+def clipped(logs_Q4: Floats, squares_Q: Floats, spreads: float) -> Floats:
+    """Values no further than `spreads` median S (S^2 = squares / 3) from the median of their block; 0 clips nothing.
+
+    A function of values without labels, and within a block monotone: heads that were the two slowest stay it.
+    """
+    has_spread_Q = squares_Q > 0
+    if spreads == 0 or not has_spread_Q.any():
+        return logs_Q4
+    limit = spreads * float(np.median(np.sqrt(squares_Q[has_spread_Q] / 3.0)))
+    middle_Q1 = np.median(logs_Q4, axis=1, keepdims=True)
+    return np.asarray(np.clip(logs_Q4, middle_Q1 - limit, middle_Q1 + limit))
+
+
 def estimate(series: Series, weights_Q: Floats | None = None) -> Estimate:
     """Weighted mean of block effects and its standard error (all weights 1 if none are given).
 
@@ -123,3 +136,9 @@ def estimate(series: Series, weights_Q: Floats | None = None) -> Estimate:
 
 def weighted_estimate(series: Series) -> Estimate:
     return estimate(series, weights(series.squares))
+
+
+def clipped_estimate(series: Series, spreads: float) -> Estimate:
+    """The weighted estimate of clipped values: what to expect of blocks to come, few of which hold an outlier."""
+    held = series_of_logs(clipped(series.logs, series.squares, spreads), series.is_head)
+    return estimate(held, weights(series.squares))

@@ -1,12 +1,12 @@
 """Exact order test: how many of the orders that could have been drawn look at least as slow as the drawn one?
 
-Validity rests on our recorded coin tosses and on no model of the noise (re-randomisation test; weights do not
-depend on labels). Knows nothing of looks, margins or alpha.
+Validity rests on our recorded coin tosses and on no model of the noise (re-randomisation test; neither weights nor
+clipping depend on labels). Knows nothing of looks, margins or alpha.
 """
 
 import numpy as np
 
-from perfguard.stats.effects import Flags, Floats, Series, series_of_logs, weights
+from perfguard.stats.effects import Flags, Floats, Series, clipped, series_of_logs, weights
 from perfguard.stats.plan import HEAD_SLOTS
 
 # Two lists of 6^7 sums (14 blocks) are 4.5 MB and 0.1 s; one block more on either side is six times that.
@@ -17,24 +17,24 @@ DRAWS_AT_ONCE = 100_000
 TOLERANCE = 1e-12
 
 
-def order_p(series: Series, *, direction: int, credit: float, seed: int) -> float:
+def order_p(series: Series, *, direction: int, credit: float, seed: int, clip_spreads: float = 0.0) -> float:
     """P value against "head is not slower than `credit`" (direction +1) or "not faster" (direction -1).
 
     `credit` is a log >= 0, given to the accused side. The larger of the p values at no change and at a change
     of `credit` is returned, so that the test is exact for unchanged code as well as at the floor. Never below
-    6^-blocks. `seed` serves Monte Carlo draws only, beyond 14 blocks.
+    6^-blocks. `seed` serves Monte Carlo draws only, beyond 14 blocks. `clip_spreads`: see `clipped`.
     """
-    return max(_sharp_p(series, direction, shift, seed) for shift in {0.0, credit})
+    return max(_sharp_p(series, direction, shift, seed, clip_spreads) for shift in {0.0, credit})
 
 
-def _sharp_p(series: Series, direction: int, credit: float, seed: int) -> float:
+def _sharp_p(series: Series, direction: int, credit: float, seed: int, clip_spreads: float) -> float:
     """Exact p value of the sharp hypothesis that head trials are slower by `credit` and else exchangeable."""
     logs_Q4 = direction * series.logs - credit * series.is_head
-    accused = series_of_logs(logs_Q4, series.is_head)
-    w_Q = weights(accused.squares)
+    squares_Q = series_of_logs(logs_Q4, series.is_head).squares
+    w_Q, held_Q4 = weights(squares_Q), clipped(logs_Q4, squares_Q, clip_spreads)
     scale = float(w_Q @ np.abs(logs_Q4).max(axis=1))
-    observed = float(w_Q @ accused.effects)
-    return tail_share(effects_by_order(logs_Q4, w_Q), observed - TOLERANCE * scale, seed)
+    observed = float(w_Q @ series_of_logs(held_Q4, series.is_head).effects)
+    return tail_share(effects_by_order(held_Q4, w_Q), observed - TOLERANCE * scale, seed)
 
 
 def effects_by_order(logs_Q4: Floats, weights_Q: Floats) -> Floats:

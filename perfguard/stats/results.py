@@ -11,10 +11,9 @@ from perfguard.stats.effects import Series, as_ratio, series, weighted_estimate
 from perfguard.stats.equivalence import t_quantile
 from perfguard.stats.extension import Part
 from perfguard.stats.lottery import find_lottery, is_open
-from perfguard.stats.order_test import order_p
 from perfguard.stats.placebo import Placebo, build_numbers, num_fresh_builds
 from perfguard.stats.power import blocks_still_needed, smallest_detectable
-from perfguard.stats.stage_one import StageEnd
+from perfguard.stats.stage_one import StageEnd, p_of
 from perfguard.stats.stage_two import ConfirmEnd, placebo_of
 
 CI_ALPHA = 0.025
@@ -99,7 +98,7 @@ def describe(
         ci_high=as_ratio(found.effect + half_width),
         base_median=base,
         head_median=head,
-        p_order=order_p(over, direction=1 if found.effect > 0 else -1, credit=rules.floor, seed=seed),
+        p_order=p_of(rules, over, 1 if found.effect > 0 else -1, seed),
         mde=None if mde is None else as_ratio(mde),
         decided_at=decided_at,
         reasons=reasons,
@@ -151,7 +150,7 @@ def _launch_reasons(rules: Rules, over: Series, *, is_equivalent: bool) -> tuple
 
 def _suspect_reasons(rules: Rules, state: MetricState, over: Series, seed: int) -> tuple[Reason, ...]:
     direction = state.one.direction
-    p = order_p(over, direction=direction, credit=rules.floor, seed=seed)
+    p = p_of(rules, over, direction, seed)
     found = find_lottery(over, rules.margin)
     modes = () if found is None else (reasons.lottery(found),)
     return (reasons.odds(over, direction, p), *modes)
@@ -173,7 +172,7 @@ def _confirm_reasons(
         return (reasons.placebo_failed(placebo, found.effect, rules.margin),)
     builds = _builds_reason(placebo, num_fresh_builds(fresh, numbers))
     if state.two.kind == "confirmed":
-        p = order_p(fresh, direction=direction, credit=rules.floor, seed=seed)
+        p = p_of(rules, fresh, direction, seed)
         return (reasons.confirmed(fresh, direction, p), builds)
     launches = _launch_reasons(rules, fresh, is_equivalent=state.two.kind == "refuted")
     return (reasons.not_confirmed(suspected, found, num_blocks), builds, *launches)

@@ -12,7 +12,7 @@ from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import BlockValues, Decision, Extension, Metric, MetricResult, Outcome, Reason
 from perfguard.stats.design import Rules
-from perfguard.stats.effects import Numbers, Series, series
+from perfguard.stats.effects import Numbers, Series, first, series
 from perfguard.stats.exact import metric_equality
 from perfguard.stats.extension import Part, is_suspicion, parts_of
 from perfguard.stats.placebo import build_numbers
@@ -109,7 +109,7 @@ def follow(
     one = end_of_stage_one(rules, ones, seed, earlier)
     if one.kind != "suspect" or not rules.is_confirmed:
         return MetricState(metric=metric, one=one, two=None)
-    two = end_of_stage_two(rules, twos, builds_Q4, one.direction, seed)
+    two = end_of_stage_two(rules, twos, builds_Q4, one.direction, seed, suspected=first(ones, one.at))
     return MetricState(metric=metric, one=one, two=two)
 
 

@@ -72,7 +72,12 @@ def is_beyond_luck(rules: Rules, series: Series, found: Estimate, direction: int
     """The estimate is beyond the margin in this direction and the order test says so at alpha (0: no look)."""
     if alpha == 0 or direction * found.effect < rules.margin:
         return False
-    return order_p(series, direction=direction, credit=rules.floor, seed=seed) <= alpha * (1 + ROUNDING)
+    return p_of(rules, series, direction, seed) <= alpha * (1 + ROUNDING)
+
+
+def p_of(rules: Rules, series: Series, direction: int, seed: int) -> float:
+    """The order test as these rules ask for it."""
+    return order_p(series, direction=direction, credit=rules.floor, seed=seed, clip_spreads=rules.clip_spreads)
 
 
 def second_look(looks: Mapping[int, float], max_blocks: int) -> int:

@@ -5,14 +5,26 @@ Bounds leave four standard deviations of the simulation beside what is promised.
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from benchmarks.verdicts.engine import METRIC, Simulated, compare, draw_batch, mean_trials, share, simulate
+from benchmarks.verdicts.engine import (
+    METRIC,
+    Simulated,
+    compare,
+    compare_several,
+    draw_batch,
+    mean_trials,
+    share,
+    simulate,
+    simulate_several,
+)
+from benchmarks.verdicts.lotteries import Case, simulate_lottery
 from benchmarks.verdicts.scenarios import ARM_DEPENDENT, GUARANTEED, iid
 from perfguard.policy import Policy
-from perfguard.records import BlockValues, Outcome
+from perfguard.records import BlockValues, Metric, Outcome
 from perfguard.stats.design import rules_of
 from perfguard.stats.sequential import decide
 
@@ -122,3 +134,73 @@ def test_sometimes_slow_launches_of_head_are_called_equivalent_only_before_one_w
     results = simulate(rules_of(Policy(), 1), ARM_DEPENDENT["head lottery"], effect=0.0, sd=0.003, num=num, seed=SEED)
     equivalent = num * share(results, Outcome.EQUIVALENT)
     assert abs(equivalent - num * 0.75**4) <= 4 * math.sqrt(num * 0.32 * 0.68)
+
+
+def test_one_trial_in_twenty_far_too_slow_hides_few_slowdowns():
+    # 92.8 % in 2,000 comparisons; four standard deviations of 600 are 4.2 points.
+    results = simulate(rules_of(Policy(), 1), GUARANTEED["outliers"], effect=0.05, sd=0.01, num=600, seed=SEED)
+    assert share(results, Outcome.REGRESSION) >= 0.88
+    before = simulate(
+        rules_of(Policy(clip_spreads=0.0), 1), GUARANTEED["outliers"], effect=0.05, sd=0.01, num=600, seed=SEED
+    )
+    assert share(results, Outcome.REGRESSION) > share(before, Outcome.REGRESSION)
+
+
+def test_a_lottery_is_named_and_never_acquitted_within_forty_trials():
+    # 0.75^20 = 0.3 % of heads draw no slow launch in forty trials.
+    rules = replace(rules_of(Policy(), 1), min_blocks=10)
+    ended = simulate_lottery(rules, Case(rate=0.25, size=0.2, sd=0.003), num=400, seed=SEED)
+    assert sum(end.outcome is Outcome.EQUIVALENT for end in ended) <= at_most(0.75**20, 400)
+    assert sum(end.is_named for end in ended) >= 400 - at_most(0.75**20, 400)
+
+
+# --- two primary metrics
+
+SECOND_METRIC = Metric(name="other", unit="s", better="lower")
+
+
+def driven_by_two(policy, logs_KQ4, is_head, builds):
+    """As the harness runs it: both metrics in every block, stage two only when stage one has ended for both."""
+    one, other = (blocks_of(policy, logs, is_head, builds) for logs in logs_KQ4)
+    both = [
+        replace(a, values={**a.values, SECOND_METRIC.name: b.values[METRIC.name]})
+        for a, b in zip(one, other, strict=True)
+    ]
+    left = {"measure": both[: policy.max_blocks], "confirm": both[policy.max_blocks :]}
+    used, decision = [], decide(policy, [METRIC, SECOND_METRIC], [])
+    while decision.state != "done":
+        used.append(left[decision.state].pop(0))
+        decision = decide(policy, [METRIC, SECOND_METRIC], used)
+    return Simulated(outcome=decision.outcome, trials=4 * len(used))
+
+
+def test_the_engine_and_the_controller_end_alike_with_two_primary_metrics():
+    print(f"seed {SEED}")
+    rng, choose = np.random.default_rng(SEED), random.Random(SEED)
+    seen = set()
+    for _ in range(80):
+        policy = Policy(max_blocks=choose.choice([4, 8]), max_confirm_blocks=choose.choice([3, 8]))
+        rules = rules_of(policy, 2)
+        batch = draw_batch(1, rules, choose.choice([0.003, 0.01, 0.02]), rng, 8)
+        effects = [choose.choice([-0.05, 0.0, 0.0, 0.03, 0.05]) for _ in range(2)]
+        logs = np.stack([(iid(batch, rng) + effect * batch.is_head)[0] for effect in effects])
+        expected = compare_several(rules, logs, batch.is_head[0], batch.builds[0])
+        assert driven_by_two(policy, logs, batch.is_head[0], batch.builds[0]) == expected
+        seen.add(expected.outcome)
+    assert seen >= {*REPORTS, Outcome.EQUIVALENT, Outcome.INCONCLUSIVE, Outcome.SUSPECT}
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9])
+def test_two_unchanged_primary_metrics_together_stay_within_alpha(correlation):
+    num, rules = 600, rules_of(Policy(), 2)
+    results = simulate_several(
+        rules, GUARANTEED["outliers"], effects=(0.0, 0.0), correlation=correlation, sd=0.01, num=num, seed=SEED
+    )
+    assert num * share(results, *REPORTS) <= at_most(Policy().alpha, num)
+
+
+def test_two_metrics_that_move_as_one_end_like_one():
+    rules = rules_of(Policy(), 2)
+    one = simulate(rules, iid, effect=0.03, sd=0.01, num=100, seed=SEED)
+    both = simulate_several(rules, iid, effects=(0.03, 0.03), correlation=1.0, sd=0.01, num=100, seed=SEED)
+    assert both == one

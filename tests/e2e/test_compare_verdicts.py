@@ -92,6 +92,23 @@ def test_a_faster_commit_with_other_output_is_no_improvement_and_says_so_first(p
     assert comparison["sentence"].startswith("Head produces other output than base")
 
 
+def test_a_head_that_drafts_worse_is_slower_by_its_accept_length_and_the_report_says_so(project):
+    # 120 token/s at 2 token a cycle: 16.7 ms. At 1.6 token a cycle of the same 16.7 ms it is 96 token/s.
+    project.commit({"fake.json": {}})
+    project.commit({"fake.json": {"accept_length": 1.6, "eagle3_speed": 96.0}})
+    planned = ("-w", "fake", "--modes", "eagle3", "--set", "noise=0", "--set", "prompts=12")
+    comparison = project.compare(*planned, "--set", "accept_noise=0.01", code=1)
+    (found,) = comparison["speculation"]
+    assert (found["slowdown"], found["by_accept_length"]) == (pytest.approx(1.25), pytest.approx(1.25, rel=0.02))
+    assert found["by_cycle"] == pytest.approx(1.0, rel=0.02)
+    # All twelve prompts lose: luck in 1 of 2^12.
+    assert (found["accept_length"]["finding"], found["accept_length"]["p"]) == ("shorter", pytest.approx(2**-12))
+    report = project.run("report").stdout
+    assert report.index("eagle3 accept length: base ") < report.index("shorter over 12 prompts (p 0.00024)")
+    assert "eagle3 slowdown +25.0 %: accept length" in report
+    assert project.run("replay").stdout.count("agrees") == 1
+
+
 def test_variables_and_parameters_of_one_side_are_measured_as_the_difference_they_make(project):
     project.commit({"fake.json": {"env_slowdown": {"NCCL_PROTO=Simple": 1.4}}})
     sides = ("--base-env", "NCCL_PROTO=LL", "--head-env", "NCCL_PROTO=Simple", "--base-set", "speed=90")

@@ -38,6 +38,17 @@ def test_values_are_what_is_planned(tmp_path):
     assert (tmp_path / "ready-0").exists()
 
 
+def test_counts_by_prompt_are_given_where_prompts_are_planned_and_make_the_accept_length(tmp_path):
+    counts = run(tmp_path, accept_length=2.5, prompts=3).counts["eagle3"]
+    assert counts["cycles_by_prompt"] == [1000] * 3
+    assert counts["emitted_by_prompt"] == [2500] * 3
+    assert "emitted_by_prompt" not in run(tmp_path).counts["eagle3"]
+    noisy = run(tmp_path, accept_length=2.5, prompts=3, accept_noise=0.1)
+    emitted = noisy.counts["eagle3"]["emitted_by_prompt"]
+    assert len(set(emitted)) == 3
+    assert noisy.values["eagle3_accept_length"] == sum(emitted) / 3000
+
+
 def test_only_the_modes_asked_for_are_reported(tmp_path):
     measured = run(tmp_path, modes=("plain",))
     assert set(measured.values) == {"plain_throughput"}
