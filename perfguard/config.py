@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.errors import UsageError
+from perfguard.gate_policy import ACTIONS, GatePolicy
 from perfguard.policy import Policy
 from perfguard.records import Metric, Workload
 from perfguard.workloads import BUILT_IN, find, with_modes, with_params
@@ -48,11 +49,12 @@ def load(folder: Path) -> Config:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", f"correct {path}") from error
-    _check_keys(raw, ("workload", "policy", "hooks", "nightly"), f"{path}")
+    _check_keys(raw, ("workload", "policy", "gates", "hooks", "nightly"), f"{path}")
     workloads = {w.name: w for w in BUILT_IN}
     for name, table in _table(raw, "workload", path).items():
         workloads[name] = _workload(name, table, workloads, f"{path} [workload.{name}]")
     policy = with_policy(Policy(), _table(raw, "policy", path), str(path))
+    policy = replace(policy, gates=_gates(_table(raw, "gates", path), f"{path} [gates]"))
     hooks = _hooks(_table(raw, "hooks", path), path)
     nightly = _table(raw, "nightly", path)
     _check_keys(nightly, NIGHTLY_KEYS, f"{path} [nightly]")
@@ -67,9 +69,23 @@ def _hooks(hooks: Mapping[str, Any], path: Path) -> Mapping[str, str]:
     return hooks
 
 
+def _gates(table: Mapping[str, Any], where: str) -> GatePolicy:
+    """Gates with some actions and thresholds changed. Raises UsageError naming the key."""
+    known = {f.name: getattr(GatePolicy(), f.name) for f in fields(GatePolicy)}
+    _check_keys(table, tuple(known), where)
+    for key, value in table.items():
+        default = known[key]
+        if isinstance(default, str):
+            if value not in ACTIONS:
+                raise UsageError(f"{where}: {key} = {value!r} is none of {', '.join(ACTIONS)}", f'{key} = "{default}"')
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
+            raise UsageError(f"{where}: {key} = {value!r} is not 0 or a positive number", f"{key} = {default:g}")
+    return GatePolicy(**table)
+
+
 def with_policy(policy: Policy, values: Mapping[str, Any], where: str) -> Policy:
     """Policy with some thresholds changed, checked for type and range."""
-    _check_keys(values, tuple(f.name for f in fields(Policy)), where)
+    _check_keys(values, tuple(f.name for f in fields(Policy) if f.name != "gates"), where)
     for key, value in values.items():
         wanted = type(getattr(policy, key))
         if wanted is str and isinstance(value, str):

@@ -13,11 +13,16 @@ from statistics import median
 from typing import Any, Protocol
 
 from perfguard.comparable import refuse_other_conditions
+from perfguard.conditions.assessment import links_of
+from perfguard.conditions.readings import start_temperatures
+from perfguard.conditions.trial_gates import gated
+from perfguard.conditions.waits import cooldown_s
 from perfguard.errors import Interrupted, StoreError, UsageError
 from perfguard.holding import InHand, in_hand
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
+from perfguard.machine_history import remember, with_links
 from perfguard.policy import Policy, stored_policy
 from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import Arm, BlockPlan, Campaign, Decision, Extension, Trial
@@ -45,6 +50,7 @@ class Observer(Protocol):
 
 def compare(campaign: Campaign, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
     """Base against head, to a verdict: the JSON of a comparison, stored too. See `campaign.plan_campaign`."""
+    campaign = with_links(campaign, store)
     store.add_campaign(campaign)
     store.add_blocks(campaign.id, planned_blocks(campaign))
     return measure_to_verdict(campaign, repository, store, observer)
@@ -105,7 +111,8 @@ class Session:
         while True:
             started_s = time.monotonic()
             time.sleep(pause_s)
-            trials = launch(attempt)
+            self._cool_down()
+            trials = self._gated(launch(attempt))
             cost_s = (time.monotonic() - started_s) / len(trials)
             for trial in trials:
                 self.store.add_trial(self.campaign.id, trial)
@@ -114,6 +121,20 @@ class Session:
             if not any(may_retry(trial, self.policy) for trial in trials):
                 return trials
             attempt += 1
+
+    def _cool_down(self) -> None:
+        """Wait, for a time that has an end, until the cards are as earlier trials found them. Looks at no value."""
+        starts = [start for trial in self.trials if trial.stage > 0 and (start := start_temperatures(trial))]
+        if not starts:
+            return
+        began_s = time.monotonic()
+        while wait_s := cooldown_s(self.policy.gates, self.launcher.temperatures(), starts, time.monotonic() - began_s):
+            self.observer.note("waiting for the GPU to cool down")
+            time.sleep(wait_s)
+
+    def _gated(self, trials: Sequence[Trial]) -> list[Trial]:
+        """What the machine was like decides now whether a trial counts; its value is not looked at."""
+        return [gated(self.policy.gates, trial, self.trials, links_of(self.campaign)) for trial in trials]
 
 
 def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
@@ -184,6 +205,7 @@ def conclude(session: Session, stopped: str) -> dict[str, Any]:
     """The verdict on what was measured, stored beside it."""
     campaign, store = session.campaign, session.store
     verdict = verdict_json(campaign, session.plans, session.trials, extensions=session.extensions, stopped=stopped)
+    verdict["machine_moved"] = remember(campaign, session.trials, store)
     store.add_verdict(campaign.id, verdict)
     store.set_status(campaign.id, "finished")
     return verdict

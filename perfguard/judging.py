@@ -9,6 +9,8 @@ from typing import Any
 
 from perfguard.comparison import comparison_json
 from perfguard.conclusions import conclusions, next_step
+from perfguard.conditions.assessment import Assessment, assess, conditions_json, links_of
+from perfguard.conditions.effects import with_findings
 from perfguard.origin import OriginJudgement, judge_origin
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import (
@@ -44,9 +46,14 @@ class Survey:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The decision so far. `next_plan` is the block to measure while it is not done; `blocks_left` least and most."""
+    """The decision so far. `next_plan` is the block to measure while it is not done; `blocks_left` least and most.
+
+    `bare` is the decision without what the machine did to the arms, which is judged anew when measuring stops early.
+    """
 
     decision: Decision
+    bare: Decision
+    assessment: Assessment
     survey: Survey
     next_plan: BlockPlan | None
     blocks_left: tuple[int, int]
@@ -59,7 +66,9 @@ def judge(
     policy = stored_policy(campaign.policy)
     survey = survey_blocks(campaign, plans, trials)
     origin = origin_judgements(campaign, trials)
-    invalid = (*first_run_reasons(policy, trials), *(reason for o in origin for reason in o.reasons))
+    assessment = assess(policy.gates, trials, links_of(campaign))
+    origins = (reason for o in origin for reason in o.reasons)
+    invalid = (*first_run_reasons(policy, trials), *assessment.stops, *origins)
     decision = verdict(
         policy,
         campaign.workload.metrics,
@@ -72,13 +81,17 @@ def judge(
         extensions=extensions,
     )
     if decision.outcome is Outcome.INVALID:
-        decision = replace(decision, reasons=(*decision.reasons, *failed_trial_reasons(trials)))
+        failed = [r for r in failed_trial_reasons(trials) if r.code not in {stop.code for stop in assessment.stops}]
+        decision = replace(decision, reasons=(*decision.reasons, *failed))
     if not all(o.is_proven for o in origin):
         decision = _withhold_equivalence(decision, next(o.note for o in origin if not o.is_proven))
+    bare, decision = decision, with_findings(decision, assessment.of_arms, policy.margin)
     first = suspicion_stage(len(extensions))
     stage = {"measure": first, "confirm": first + 1}.get(decision.state)
     return Judgement(
         decision=decision,
+        bare=bare,
+        assessment=assessment,
         survey=survey,
         next_plan=next((plan for plan in survey.pending if plan.stage == stage), None),
         blocks_left=_blocks_left(current_policy(policy, extensions), decision, survey.blocks, first),
@@ -200,7 +213,9 @@ def verdict_json(
 ) -> dict[str, Any]:
     """The JSON of the comparison as it stands. `stopped`: why measuring ended before a decision ("budget")."""
     judgement = judge(campaign, plans, trials, extensions)
-    ended = with_extensions(with_stop(judgement.decision, stopped), extensions)
+    gates = stored_policy(campaign.policy).gates
+    stood = with_stop(judgement.bare, stopped)
+    ended = with_extensions(with_findings(stood, judgement.assessment.of_arms, campaign.policy["margin"]), extensions)
     decision = scoped_decision(ended, campaign.scope)
     num_blocks = len(judgement.survey.blocks)
     notes = [o.note for o in origin_judgements(campaign, trials) if o.note]
@@ -220,6 +235,7 @@ def verdict_json(
         "extensions": [asdict(extension) for extension in extensions],
         "cached_builds": cached_builds(trials),
         "speculation": speculation_json(campaign, judgement.survey.blocks, trials, decision.outcome),
+        "conditions": conditions_json(campaign, trials, gates, judgement.assessment),
     }
     return {**comparison, **more}
 

@@ -40,6 +40,12 @@ class Launcher:
     builds: dict[tuple[Side, int], Build] = field(default_factory=dict)
     provided: dict[tuple[Side, int], Provided] = field(default_factory=dict)
 
+    def temperatures(self) -> dict[str, float]:
+        """uuid -> degrees C now, of the cards that trials may use; what cannot be read is left out."""
+        seen = self.machine.look({**os.environ, **self.campaign.arms[0].env}, ("temperature_c",))
+        found = {uuid: fields.get("temperature_c") for uuid, fields in seen.items()}
+        return {uuid: float(degrees) for uuid, degrees in found.items() if isinstance(degrees, int | float)}
+
     def make_build(self, arm: Arm, number: int) -> tuple[str, ...]:
         """Check an arm out and run its setup there, or take build 1 from the cache of builds. Raises BuildError.
 

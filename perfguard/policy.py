@@ -1,8 +1,13 @@
-"""Every threshold of perfguard in one place, with its unit and its reason. No other module holds a default."""
+"""Every threshold of perfguard in one place, with its unit and its reason; those on the machine in gate_policy.py.
+
+No other module holds a default.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from perfguard.gate_policy import GatePolicy, stored_gates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +70,8 @@ class Policy:
     build_cache_hours: float = 24.0
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
+    # What the state of the machine does to trials and to the verdict.
+    gates: GatePolicy = field(default_factory=GatePolicy)
     # observe, lock or require. Locking needs rights that few have and changes what is measured: nobody gets it unasked.
     clocks: str = "observe"
     # SM clock to lock, in MHz; 0: what a calibration of this workload here found, else the cautious rule.
@@ -101,4 +108,5 @@ class Fitness:
 def stored_policy(values: Mapping[str, Any]) -> Policy:
     """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once, one stored
     before values were clipped was judged by all as they are."""
-    return Policy(**{"extension_share": 0.0, "clip_spreads": 0.0, **values})
+    gates = stored_gates(values.get("gates", {}))
+    return Policy(**{"extension_share": 0.0, "clip_spreads": 0.0, **values, "gates": gates})

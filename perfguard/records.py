@@ -156,6 +156,21 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MachineReading:
+    """One reading of the machine's own history: what it could do at a time, apart from any comparison.
+
+    `source`: the campaign that gave it, or "bench". `facts`: what was known of the machine then, as texts.
+    """
+
+    name: str
+    unit: str
+    value: float
+    measured_at: str
+    source: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class MetricResult:
     """The verdict on one metric. `slowdown` is head against base, oriented so that above 1 is worse.
 

@@ -43,9 +43,7 @@ def new_log(rows: int) -> CycleLog:
     )
 
 
-def generate(
-    session: Session, prompt: list[int], tokens: int, log: CycleLog, slowdown: float = 1.0
-) -> list[int]:
+def generate(session: Session, prompt: list[int], tokens: int, log: CycleLog, slowdown: float = 1.0) -> list[int]:
     """Whole cycles until there are `tokens` ids. Raises ValueError on a cycle that emits too few or too many."""
     session.synchronize()
     begin = clock()

@@ -31,9 +31,7 @@ def new_log(rows: int) -> PlainLog:
     return PlainLog(token_s=[0.0] * rows)
 
 
-def generate(
-    session: Session, prompt: list[int], tokens: int, log: PlainLog, slowdown: float = 1.0
-) -> list[int]:
+def generate(session: Session, prompt: list[int], tokens: int, log: PlainLog, slowdown: float = 1.0) -> list[int]:
     session.synchronize()
     begin = clock()
     token = session.prefill(prompt, mode="plain")

@@ -10,11 +10,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Room -> what it may import of this repository. A name covers the module and everything below it.
-NOUNS = {"perfguard.records", "perfguard.errors", "perfguard.policy", "perfguard.__version__"}
+NOUNS = {
+    "perfguard.records",
+    "perfguard.errors",
+    "perfguard.policy",
+    "perfguard.gate_policy",
+    "perfguard.__version__",
+}
 MAY_IMPORT = {
     "perfguard.errors": set(),
     "perfguard.records": set(),
-    "perfguard.policy": set(),
+    "perfguard.policy": {"perfguard.gate_policy"},
+    "perfguard.gate_policy": set(),
     "perfguard.protocol": set(),
     "perfguard.bundle": set(),
     "perfguard.stats": NOUNS,
@@ -37,6 +44,7 @@ MAY_IMPORT = {
     | {
         "perfguard.stats",
         "perfguard.origin",
+        "perfguard.conditions",
         "perfguard.scopes",
         "perfguard.speculation",
         "perfguard.comparison",
@@ -74,7 +82,7 @@ ONLY_IN = {
     "scipy": {"perfguard.stats"},
     "typer": {"perfguard.cli"},
     "click": {"perfguard.cli"},
-    "torch": {"model"},
+    "torch": {"model", "runners.machine_bench"},
     "safetensors": {"model"},
     "psutil": {"perfguard.machine", "perfguard.trial", "perfguard.subject"},
 }

@@ -8,7 +8,8 @@ import typer
 from perfguard.cli import options as o
 from perfguard.cli.app import app
 from perfguard.cli.asking import claimed_metric, open_project, policy_of, workload_of
-from perfguard.cli.measure import opened, print_prices, workload_options
+from perfguard.cli.ending import print_prices
+from perfguard.cli.measure import opened, workload_options
 from perfguard.config import parse_duration_s, parse_pairs, with_policy
 from perfguard.errors import EXIT_UNDECIDED, UsageError
 

@@ -8,7 +8,8 @@ import typer
 from perfguard.cli import options as o
 from perfguard.cli.app import app
 from perfguard.cli.asking import hooks_of
-from perfguard.cli.measure import finish, opened, print_prices
+from perfguard.cli.ending import finish, print_prices
+from perfguard.cli.measure import opened
 from perfguard.config import load, parse_duration_s
 
 if TYPE_CHECKING:

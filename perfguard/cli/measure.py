@@ -9,13 +9,13 @@ import typer
 from perfguard.cli import options as o
 from perfguard.cli.app import app
 from perfguard.cli.asking import WorkloadOptions, claimed_metric, hooks_of, open_project, policy_of, workload_of
+from perfguard.cli.ending import finish, print_prices
 from perfguard.config import load, parse_pairs, parse_params
 from perfguard.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfguard.hooks import Hooks
     from perfguard.report.progress import Progress
     from perfguard.store import Store
 
@@ -272,28 +272,3 @@ def opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Progress
             yield store, observer
     except (BrokenPipeError, SystemExit):  # rich turns the one into the other
         raise Interrupted("nobody reads the progress any more (2>&1 | head)", "perfguard runs") from None
-
-
-def print_prices(seed: int, lines: tuple[str, ...], json_file: str) -> None:
-    if json_file:
-        plan = {"schema": "perfguard/plan@1", "seed": seed, "prices": list(lines)}
-        o.write_json(plan, json_file)
-    if json_file != "-":
-        for line in lines:
-            typer.echo(line)
-
-
-def finish(comparison: dict[str, Any], store: "Store", json_file: str, hooks: "Hooks") -> None:
-    from perfguard.hooks import tell_of_outcome
-    from perfguard.report.terminal import open_console, render_comparison
-
-    with o.verdict_output():
-        if json_file:
-            o.write_json(comparison, json_file)
-        if json_file != "-":
-            trials = store.trials(comparison["id"], with_record=False)
-            render_comparison(comparison, trials, open_console())
-    with o.verdict_output():
-        if problem := tell_of_outcome(hooks, comparison):
-            typer.echo(problem, err=True)
-    raise typer.Exit(comparison["exit_code"])

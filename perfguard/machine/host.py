@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from perfguard.machine.gpu import gpu_inventory
+from perfguard.machine.placement import placement
 
 CPUS = Path("/sys/devices/system/cpu")
 CPUINFO = Path("/proc/cpuinfo")
@@ -40,8 +41,9 @@ class Host:
 
 
 def machine_fingerprint() -> dict[str, Any]:
-    """Host and GPUs as plain JSON data."""
-    return {"host": asdict(host_fingerprint()), "gpu": asdict(gpu_inventory())}
+    """Host, GPUs, and where processes may run, as plain JSON data."""
+    host, gpu = asdict(host_fingerprint()), asdict(gpu_inventory())
+    return {"host": host, "gpu": gpu, "placement": asdict(placement())}
 
 
 def host_fingerprint() -> Host:

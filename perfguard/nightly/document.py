@@ -74,7 +74,7 @@ def night_json(
     workloads: Sequence[Mapping[str, Any]],
     searches: Sequence[Mapping[str, Any]],
     waiting: Sequence[Suspicion],
-    notices: Sequence[str],
+    notices: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """`waiting`: suspicions that no search has answered yet."""
     exit_code = worst([entry["exit_code"] for entry in (*workloads, *searches)])
@@ -88,7 +88,7 @@ def night_json(
         "workloads": list(workloads),
         "searches": list(searches),
         "waiting": [asdict(one) for one in waiting],
-        "notices": [{"code": "MACHINE_MOVED", "text": text} for text in notices],
+        "notices": list(notices),
     }
 
 

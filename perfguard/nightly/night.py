@@ -34,7 +34,7 @@ class Night:
     entries: list[dict[str, Any]] = field(default_factory=list)
     comparisons: list[Mapping[str, Any]] = field(default_factory=list)
     searches: list[dict[str, Any]] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    notices: list[dict[str, Any]] = field(default_factory=list)
     started_s: float = field(default_factory=time.monotonic)
 
     def left_s(self) -> float:

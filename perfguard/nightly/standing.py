@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfguard.history import Night, Series, Track, series_of
-from perfguard.store import NightRun, NightValue, Store, StoredNight
+from perfguard.store import NightRun, NightValue, Store
 
 MOVED = "MACHINE MOVED"
 MAX_FIELDS = 6
@@ -63,11 +63,6 @@ def night_values(comparison: Mapping[str, Any]) -> list[NightValue]:
     ]
 
 
-def moved_texts(series: Sequence[Series]) -> list[str]:
-    """Steps in the references' own levels."""
-    return [notice for one in series for notice in one.notices if notice.startswith(f"{MOVED}: the reference's own")]
-
-
 def other_machine(then: Mapping[str, Any], now: Mapping[str, Any], since: str) -> str:
     """What differs from the machine of an earlier night, "" if nothing does."""
     before, after = _flat(then), _flat(now)
@@ -90,9 +85,3 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         elif value not in (None, "", [], {}):
             flat[f"{prefix}{name}"] = str(value)
     return flat
-
-
-def not_told_before(texts: Sequence[str], nights: Sequence[StoredNight]) -> list[str]:
-    """Each once, in all nights."""
-    told = {notice["text"] for night in nights for notice in (night.document or {}).get("notices", ())}
-    return [text for text in dict.fromkeys(texts) if text not in told]

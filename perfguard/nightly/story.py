@@ -25,8 +25,6 @@ from perfguard.subject.repository import Repository
 
 # Of a night's budget, for searches that earlier nights filed: the rest is tonight's own.
 FILED_SHARE = 0.5
-# Nights whose notices are known to have been told.
-TOLD_NIGHTS = 400
 
 
 def nightly(
@@ -125,16 +123,14 @@ def _measure(night: Night, one: Chosen, task: Task, budget_s: float) -> None:
 
 
 def _look_at_machine(night: Night, chosen: list[Chosen]) -> None:
-    """Another machine than in the last night, or a reference that is at another level: told once, and never red."""
-    texts: list[str] = []
+    """Another machine than in the last night, beside what comparisons told of this one's history: never red."""
+    found = [notice for comparison in night.comparisons for notice in comparison.get("machine_moved", ())]
     for one in chosen:
         runs = night.store.nights.runs_of_workload(one.workload.name)
         earlier = [run for run in runs if run.night != night.stored.id]
         if earlier and earlier[-1].machine != one.tasks[0].run.machine:
-            texts.append(_what_moved(night, earlier[-1], one.tasks[0]))
-        texts += standing.moved_texts(standing.all_series(night.store, one.workload.name))
-    nights = [other for other in night.store.nights.newest(TOLD_NIGHTS) if other.id != night.stored.id]
-    night.texts = standing.not_told_before(texts, nights)
+            found.append({"code": "MACHINE_MOVED", "text": _what_moved(night, earlier[-1], one.tasks[0])})
+    night.notices = list({notice["text"]: notice for notice in found}.values())
 
 
 def _what_moved(night: Night, earlier: NightRun, tonight: Task) -> str:
@@ -187,7 +183,7 @@ def _filed(night: Night, workload: str, window: suspecting.Window, campaign: str
 def _conclude(night: Night) -> dict[str, Any]:
     """Stored first, told then."""
     waiting = [one for one in night.store.nights.suspicions() if one.status == "open"]
-    result = document.night_json(night.stored, night.head, night.entries, night.searches, waiting, night.texts)
+    result = document.night_json(night.stored, night.head, night.entries, night.searches, waiting, night.notices)
     night.store.nights.put(replace(night.stored, status="finished", document=result))
     tell(night, tell_of_machine_change(night.hooks, result["notices"]))
     by_id = {comparison["id"]: comparison for comparison in night.comparisons}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfguard.records import Trial
-from perfguard.report import foreign, outcomes, strips
+from perfguard.report import foreign, machine, outcomes, strips
 
 # GitHub refuses a comment of 65,536 characters or more.
 LIMIT = 65_000
@@ -24,9 +24,20 @@ def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) 
         "reasons": _reasons(comparison),
         "sides": _sides(comparison),
         "trials by block": _plots(comparison, trials),
+        "machine": _machine(comparison),
     }
     kept = _fitting(sections)
-    order = ("verdict", "sides", "metrics", "speculation", "reasons", "trials by block", "counts", "conclusions")
+    order = (
+        "verdict",
+        "sides",
+        "metrics",
+        "speculation",
+        "reasons",
+        "trials by block",
+        "machine",
+        "counts",
+        "conclusions",
+    )
     left_out = [name for name in order if sections[name] and name not in kept]
     parts = [kept[name] for name in order if kept.get(name)]
     if left_out:
@@ -67,6 +78,22 @@ def _reasons(comparison: Mapping[str, Any]) -> str:
 def _plots(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> str:
     plots = ["\n".join(map(foreign.one_line, strips.text_lines(s))) for s in strips.strips(comparison, trials)]
     return foreign.fenced("\n\n".join(plots)) if plots else ""
+
+
+def _machine(comparison: Mapping[str, Any]) -> str:
+    plot = machine.plot_lines(comparison)
+    parts = [foreign.fenced("\n".join(plot))] if plot else []
+    rows = machine.gate_rows(comparison)
+    if rows:
+        table = [
+            machine.GATE_COLUMNS,
+            (":--",) * len(machine.GATE_COLUMNS),
+            *(map(_foreign, row) for row in rows),
+        ]
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in table))
+    parts += ["\n".join(f"- {_foreign(line)}" for line in machine.lines(comparison))]
+    parts += [f"**{_foreign(notice)}**" for notice in machine.notices(comparison)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _conclusions(comparison: Mapping[str, Any]) -> str:

@@ -14,6 +14,8 @@ PATH, HOST = "<path>", "<host>"
 # A path: a slash (or ~, a drive) with at least one more part. Single slashes ("token/s", "12/40") are no paths.
 _PATHS = re.compile(r"(?<![\w<])(?:~|[A-Za-z]:)?(?:/[^\s/'\"`:;,)\]}]+){2,}/?")
 _HOSTS = re.compile(r"\b[\w.+-]+@[\w.-]+\b|\b(?:\d{1,3}\.){3}\d{1,3}\b|\b[a-z]+://[^\s'\"]+")
+# A card by its UUID or the beginning of it, as findings name it.
+_CARDS = re.compile(r"\bGPU[- ](?=[0-9a-f-]*[0-9])[0-9a-f]{8}(?:-[0-9a-f]+)*")
 # Named by what they are, whatever they hold.
 _DROPPED = {"subject": "", "hostname_sha256": HOST, "repository": PATH, "committed_at": ""}
 # A number of a machine's part is a name of the machine.
@@ -55,4 +57,4 @@ def _dropped(key: str, item: Any) -> Any:
 
 
 def _text(text: str) -> str:
-    return _PATHS.sub(PATH, _HOSTS.sub(HOST, text))
+    return _CARDS.sub("GPU <id>", _PATHS.sub(PATH, _HOSTS.sub(HOST, text)))

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfguard.records import Trial
-from perfguard.report import foreign, outcomes, strips, units
+from perfguard.report import foreign, machine, outcomes, strips, units
 
 MAX_COLUMNS = 100
 # Into a file or a pipe no line is broken: width belongs to whoever reads it.
@@ -41,6 +41,7 @@ def render_comparison(comparison: Mapping[str, Any], trials: Sequence[Trial], co
     _speculation(comparison, console)
     for strip in strips.strips(comparison, trials):
         _plot(strip, console)
+    _machine(comparison, console)
     for reason in outcomes.reasons(comparison):
         _line(console, reason, "yellow")
     _line(console, outcomes.counts(comparison))
@@ -82,6 +83,21 @@ def _plot(strip: strips.Strip, console: Console) -> None:
     for line in strips.text_lines(strip):
         _line(console, line)
     console.print()
+
+
+def _machine(comparison: Mapping[str, Any], console: Console) -> None:
+    """Conditions by trial and arm; machines that moved are told of apart from the verdict."""
+    for line in machine.plot_lines(comparison):
+        _line(console, line)
+    rows = machine.gate_rows(comparison)
+    if rows:
+        render_rows(machine.GATE_COLUMNS, rows, console)
+    for line in machine.lines(comparison):
+        _line(console, line)
+    for notice in machine.notices(comparison):
+        _line(console, notice, "yellow")
+    if machine.lines(comparison):
+        console.print()
 
 
 def _conclusions(comparison: Mapping[str, Any], console: Console) -> None:
@@ -138,6 +154,11 @@ def render_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], consol
     for row in rows:
         table.add_row(*map(_text, row))
     console.print(table)
+
+
+def render_text(text: str, console: Console) -> None:
+    """One paragraph of plain text."""
+    _line(console, text)
 
 
 def render_facts(facts: Mapping[str, object], console: Console) -> None:

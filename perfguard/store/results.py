@@ -17,8 +17,18 @@ from typing import Any, Literal, Self
 from sqlite_utils import Database
 
 from perfguard.errors import StoreError
-from perfguard.records import Bisect, BlockPlan, Campaign, CandidateBuild, Extension, PairPlan, Scope, Trial
-from perfguard.store import bisects, campaigns, connection, exchange, trials
+from perfguard.records import (
+    Bisect,
+    BlockPlan,
+    Campaign,
+    CandidateBuild,
+    Extension,
+    MachineReading,
+    PairPlan,
+    Scope,
+    Trial,
+)
+from perfguard.store import bisects, campaigns, connection, exchange, machines, trials
 from perfguard.store.bisects import BisectLink
 from perfguard.store.nightbook import NightBook
 from perfguard.store.rows import CampaignOverview, MachineOverview, StoredVerdict, TrialCosts
@@ -198,6 +208,23 @@ class Store:
         """
         with self._reading():
             return trials.costs(self.db, workload, machine, limit, scope)
+
+    def add_machine_readings(self, machine: str, readings: Sequence[MachineReading]) -> None:
+        """Into the history of one machine; a reading that is stored already stays as it is.
+
+        Raises ValueError for a value that is no positive finite number.
+        """
+        with self._writing(""):
+            machines.insert(self.db, machine, readings)
+
+    def machine_readings(self, machine: str, name: str) -> list[MachineReading]:
+        """Oldest first."""
+        with self._reading():
+            return machines.load(self.db, machine, name)
+
+    def machine_reading_names(self, machine: str) -> list[str]:
+        with self._reading():
+            return machines.names(self.db, machine)
 
     def export(self, ids: Sequence[str], path: str | Path) -> dict[str, int]:
         """A new results.db with just these campaigns; number of rows by table.

@@ -169,10 +169,24 @@ BISECTS = (
         PRIMARY KEY (campaign, other))""",
 )
 
+# No campaign owns a machine's history, and no deletion of one may tear a hole into it: no foreign key.
+MACHINE_READINGS = (
+    """CREATE TABLE machine_readings (
+        machine TEXT NOT NULL,
+        name TEXT NOT NULL,
+        measured_at TEXT NOT NULL,
+        source TEXT NOT NULL,
+        value REAL NOT NULL,
+        unit TEXT NOT NULL,
+        facts TEXT NOT NULL,
+        PRIMARY KEY (machine, name, measured_at, source))""",
+)
+
 MIGRATIONS = (
     Migration(number=1, name="first tables", statements=FIRST_TABLES),
     Migration(number=2, name="extensions", statements=EXTENSIONS),
     Migration(number=3, name="bisects", statements=BISECTS),
+    Migration(number=4, name="machine readings", statements=MACHINE_READINGS),
     Migration(number=5, name="nights", statements=NIGHTS),
 )
 

@@ -55,7 +55,9 @@ class Nights:
     day: int = 0
     level: int = 1000
     is_spike: bool = False
-    machine: dict[str, Any] = field(default_factory=lambda: {"host": {"name": "box-a"}, "gpu": {"driver": "570.1"}})
+    machine: dict[str, Any] = field(
+        default_factory=lambda: {"host": {"hostname_sha256": "a"}, "gpu": {"driver": "570.1"}}
+    )
 
     @property
     def machine_file(self) -> Path:

@@ -25,7 +25,7 @@ def test_two_weeks_with_a_driver_change_a_spike_and_a_slow_commit_that_is_found_
     quiet = [nights.night()]
     nights.commit("docs")
     quiet.append(nights.night(days=7))  # a missing week
-    nights.machine = {"host": {"name": "box-a"}, "gpu": {"driver": "580.2"}}
+    nights.machine = {"host": {"hostname_sha256": "a"}, "gpu": {"driver": "580.2"}}
     moved = nights.night()
     nights.is_spike = True
     spiked = nights.night()
@@ -97,7 +97,7 @@ def test_what_did_not_change_and_was_good_is_left_out_and_a_red_night_is_not(nig
     second = nights.night(only_changed=True)
     assert (outcomes(second), second["exit_code"]) == (["unchanged"], 0)
     assert second["sentence"] == "Nothing changed since last night: nothing was measured."
-    nights.machine = {"host": {"name": "box-b"}}
+    nights.machine = {"host": {"hostname_sha256": "b"}}
     assert outcomes(nights.night(only_changed=True)) == ["EQUIVALENT"]  # another machine is asked again
     nights.commit("Slow", SLOW)
     assert nights.night(only_changed=True, is_searching=False)["exit_code"] == 1

@@ -7,7 +7,7 @@ import pytest
 from perfguard.site import write_site
 from perfguard.store import open_store
 
-BOX_B = {"host": {"name": "box-b"}, "gpu": {"driver": "570.1"}}
+BOX_B = {"host": {"hostname_sha256": "b"}, "gpu": {"driver": "570.1"}}
 SWAPPED, DRIVER, SPIKE, MISSING, LEVEL, SLOW = 15, 25, 33, 36, 40, 52
 NUM_NIGHTS = 60
 
@@ -46,7 +46,7 @@ def test_sixty_nights_with_a_new_machine_a_driver_a_spike_a_gap_and_a_slow_commi
     assert waits == []
     # The new machine and the driver on their night; the level on the third of its nights.
     assert list(moved) == [SWAPPED, DRIVER, LEVEL + 2]
-    assert "went from 1.00" in moved[LEVEL + 2][0]
+    assert "moved from 1.00" in moved[LEVEL + 2][0]
     assert nights.told("suspect") == ""
     with open_store(nights.project.db, read_only=True) as store:
         folder = nights.project.folder / "site"

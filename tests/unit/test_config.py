@@ -126,7 +126,7 @@ def test_a_policy_that_is_changed_keeps_the_rest():
 
 
 def test_every_threshold_of_the_policy_can_be_set_to_its_own_default():
-    defaults = vars(Policy())
+    defaults = {name: default for name, default in vars(Policy()).items() if name != "gates"}
     assert with_policy(Policy(), defaults, "here") == Policy()
 
 
@@ -177,3 +177,25 @@ def test_text_of_any_kind_is_parsed_or_refused_and_never_crashes(text):
     for parse in (parse_ratio, parse_duration_s, lambda t, o: parse_pairs([t], o)):
         with contextlib.suppress(UsageError):
             parse(text, "--option")
+
+
+def test_gates_are_read_with_actions_and_thresholds(toml):
+    gates = toml('[gates]\nthermal = "void"\nevent_share = 0.1\ncooldown_max_s = 0\n').policy.gates
+    assert (gates.thermal, gates.event_share, gates.cooldown_max_s, gates.one_sided) == ("void", 0.1, 0, "void")
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ('thermel = "void"', "unknown key 'thermel'; did you mean 'thermal'"),
+    ('thermal = "ignore"', "thermal = 'ignore' is none of record, warn, void, stop"),
+    ("thermal = 1", "thermal = 1 is none of"),
+    ("event_share = -1", "event_share = -1 is not 0 or a positive number"),
+    ('event_share = "2%"', "event_share = '2%' is not 0 or a positive number"),
+    ("event_share = true", "event_share = True is not 0 or a positive number"),
+])  # fmt: skip
+def test_a_gate_that_does_not_exist_or_cannot_be_so_is_refused(line, said, toml):
+    with pytest.raises(UsageError, match=said):
+        toml(f"[gates]\n{line}\n")
+
+
+def test_a_hook_on_machine_changes_is_read(toml):
+    assert toml('[hooks]\non_machine_change = "mail-me"\n').hooks == {"on_machine_change": "mail-me"}

@@ -86,3 +86,8 @@ def test_public_trials_keep_numbers_and_conditions_and_lose_the_rest():
     (kept,) = public_trials([one])
     assert kept.values == one.values
     assert kept.record == {"conditions": {"gpus": {"GPU 0": {"during": {}}}}}
+
+
+def test_public_names_no_card():
+    told = {"text": "GPU 901bea8e: PCIe x8; GPU-901bea8e-cea1-70eb-6f88-cb29555ac7ef.pci_bus_id changed; no GPU here"}
+    assert public(told) == {"text": "GPU <id>: PCIe x8; GPU <id>.pci_bus_id changed; no GPU here"}

@@ -1,0 +1,37 @@
+"""How a measuring command ends: prices or a verdict shown, hooks told, the exit code."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from perfguard.cli import options as o
+
+if TYPE_CHECKING:
+    from perfguard.hooks import Hooks
+    from perfguard.store import Store
+
+
+def print_prices(seed: int, lines: tuple[str, ...], json_file: str) -> None:
+    if json_file:
+        plan = {"schema": "perfguard/plan@1", "seed": seed, "prices": list(lines)}
+        o.write_json(plan, json_file)
+    if json_file != "-":
+        for line in lines:
+            typer.echo(line)
+
+
+def finish(comparison: dict[str, Any], store: "Store", json_file: str, hooks: "Hooks") -> None:
+    from perfguard.hooks import tell_of_machine_change, tell_of_outcome
+    from perfguard.report.terminal import open_console, render_comparison
+
+    with o.verdict_output():
+        if json_file:
+            o.write_json(comparison, json_file)
+        if json_file != "-":
+            trials = store.trials(comparison["id"], with_record=False)
+            render_comparison(comparison, trials, open_console())
+    with o.verdict_output():
+        told = (tell_of_outcome(hooks, comparison), tell_of_machine_change(hooks, comparison.get("machine_moved", ())))
+        for problem in filter(None, told):
+            typer.echo(problem, err=True)
+    raise typer.Exit(comparison["exit_code"])
