@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -123,7 +123,7 @@ def add_night(store: Store, number: int, trials_each: int) -> None:
 
 def made(number: int, night: datetime) -> Campaign:
     method = {"changed_files": [], "repo_modules": {}, "perfguard": "0", "runner_sha256": "0"}
-    policy = {**vars(Policy())}
+    policy = asdict(Policy())
     return replace(campaign(number), created_at=night.isoformat(), policy=policy, method=method)
 
 
