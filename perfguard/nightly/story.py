@@ -111,6 +111,7 @@ def _measure(night: Night, one: Chosen, task: Task, budget_s: float) -> None:
     except PerfguardError as error:
         night.entries.append(document.other_entry(name, one.pin, "failed", f"{name}: {error}", error.exit_code))
         return
+    night.notices += comparison.get("machine_moved", ())
     values = standing.night_values(comparison)
     night.store.nights.add_values(comparison["id"], str(comparison["outcome"]), values)
     if not task.run.is_link:
@@ -124,13 +125,12 @@ def _measure(night: Night, one: Chosen, task: Task, budget_s: float) -> None:
 
 def _look_at_machine(night: Night, chosen: list[Chosen]) -> None:
     """Another machine than in the last night, beside what comparisons told of this one's history: never red."""
-    found = [notice for comparison in night.comparisons for notice in comparison.get("machine_moved", ())]
     for one in chosen:
         runs = night.store.nights.runs_of_workload(one.workload.name)
         earlier = [run for run in runs if run.night != night.stored.id]
         if earlier and earlier[-1].machine != one.tasks[0].run.machine:
-            found.append({"code": "MACHINE_MOVED", "text": _what_moved(night, earlier[-1], one.tasks[0])})
-    night.notices = list({notice["text"]: notice for notice in found}.values())
+            night.notices.append({"code": "MACHINE_MOVED", "text": _what_moved(night, earlier[-1], one.tasks[0])})
+    night.notices = list({notice["text"]: notice for notice in night.notices}.values())
 
 
 def _what_moved(night: Night, earlier: NightRun, tonight: Task) -> str:
