@@ -160,7 +160,7 @@ def _index(
     newest = [asdict(row) for row in rows[:SHOWN_CAMPAIGNS]]
     more = Cell(text=f"all {len(rows)} campaigns", href="campaigns.html")
     tables = [
-        site.table("Nights", site.NIGHT_COLUMNS, site.night_rows(nights, "")),
+        site.table("Nights", site.NIGHT_COLUMNS, site.night_rows(nights, paged)),
         site.table("The machine", site.NOTICE_COLUMNS, site.notice_rows(nights)),
         site.table("Series", SERIES_COLUMNS, _series_rows(histories)),
         site.table("Newest campaigns", site.CAMPAIGN_COLUMNS, site.campaign_rows(newest, paged, ""), more),

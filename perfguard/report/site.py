@@ -90,12 +90,12 @@ NOTICE_COLUMNS = ("night (UTC)", "notice")
 CHANGE_COLUMNS = ("night", "commits", "level", "change")
 
 
-def night_rows(nights: Sequence[Mapping[str, Any]], root: str) -> list[tuple[Cell, ...]]:
-    """One line a night and workload; `nights`: JSON of nights (perfguard/nightly@1), newest first."""
-    return [_night_row(night, entry, root) for night in nights for entry in night["workloads"]]
+def night_rows(nights: Sequence[Mapping[str, Any]], paged: frozenset[str]) -> list[tuple[Cell, ...]]:
+    """One line a night and workload, for the index; `nights`: JSON of nights (perfguard/nightly@1), newest first."""
+    return [_night_row(night, entry, paged) for night in nights for entry in night["workloads"]]
 
 
-def _night_row(night: Mapping[str, Any], entry: Mapping[str, Any], root: str) -> tuple[Cell, ...]:
+def _night_row(night: Mapping[str, Any], entry: Mapping[str, Any], paged: frozenset[str]) -> tuple[Cell, ...]:
     outcome = outcomes.signed(entry["outcome"]) if entry["outcome"] else entry["state"]
     accepted = f", accepted until {entry['acked']['until']}" if entry["acked"] else ""
     primary = [m for m in entry["metrics"] if m["primary"] and m["slowdown"] is not None]
@@ -103,14 +103,17 @@ def _night_row(night: Mapping[str, Any], entry: Mapping[str, Any], root: str) ->
     found = "; ".join(f"{outcomes.signed(s['outcome'])} {(s['culprit'] or '')[:12]}".strip() for s in searches)
     return (
         Cell(text=_minute(night["started_at"])),
-        Cell(
-            text=f"{outcome}{accepted}", href=f"{root}{campaign_path(entry['campaign'])}" if entry["campaign"] else ""
-        ),
+        Cell(text=f"{outcome}{accepted}", href=_page_of(entry["campaign"], paged)),
         Cell(text="; ".join(f"{m['name']} {units.slowdown(m['slowdown'])}" for m in primary)),
-        Cell(text=found, href=f"{root}{campaign_path(searches[0]['bisect'])}" if searches else ""),
-        Cell(text=entry["name"], href=f"{root}{series_path(entry['name'])}"),
+        Cell(text=found, href=_page_of(searches[0]["bisect"], paged) if searches else ""),
+        Cell(text=entry["name"], href=series_path(entry["name"])),
         Cell(text=night["head"]["commit"][:12]),
     )
+
+
+def _page_of(campaign: str | None, paged: frozenset[str]) -> str:
+    """ "" for one that has no page: pruned, or not public."""
+    return campaign_path(campaign) if campaign is not None and campaign in paged else ""
 
 
 def notice_rows(nights: Sequence[Mapping[str, Any]]) -> list[tuple[Cell, ...]]:

@@ -83,7 +83,7 @@ def test_a_further_verdict_makes_the_page_again_and_a_pruned_campaign_loses_it(s
     store.db.execute("DELETE FROM campaigns WHERE id = 'c-0002'")
     assert write_site(store, site).num_removed == 1
     assert not (site / "campaigns" / "c-0002.html").exists()
-    assert "c-0002" not in (site / "index.html").read_text().replace("campaigns/c-0002.html", "")
+    assert "c-0002" not in (site / "index.html").read_text()
 
 
 def test_a_page_that_somebody_removed_comes_back(store, tmp_path):
