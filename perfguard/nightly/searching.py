@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from perfguard.bisection import story
 from perfguard.bisection.plan import PlannedBisect, Wanted, plan_bisect, plan_from_comparison
 from perfguard.campaign import Request, Wish
-from perfguard.errors import NotComparableError, RevisionError
+from perfguard.errors import HarnessError, NotComparableError, StoreError, UsageError
 from perfguard.nightly.suspecting import CHANGE_POINT
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import Campaign, Workload
@@ -30,15 +30,20 @@ class Searcher:
     def search(self, suspicion: Suspicion, workload: Workload, budget_s: float) -> dict[str, Any] | None:
         """The bisect's JSON; None where there is nothing left to search, which is then said and stored.
 
-        A search that ran out of time stays open: the next night goes on with it.
+        A search that ran out of time, or met a failure, stays open: the next night goes on with it.
         """
         words = f"{suspicion.workload}: searching {suspicion.good[:12]}..{suspicion.bad[:12]} ({suspicion.cause})"
         self.watcher.say(words)
         try:
             found = self._begun(suspicion, budget_s) or self._new(suspicion, workload, budget_s)
-        except RevisionError as error:
+        except UsageError as error:  # rewritten history, a metric that is gone
             self.watcher.say(f"{suspicion.workload}: cannot be searched: {error}")
-            self.store.nights.update_suspicion(replace(suspicion, status="answered", answer="NO HISTORY"))
+            self.store.nights.update_suspicion(replace(suspicion, status="answered", answer="IMPOSSIBLE"))
+            return None
+        except StoreError:
+            raise
+        except HarnessError as error:
+            self.watcher.say(f"{suspicion.workload}: the search failed and stays filed: {error}")
             return None
         if not found["stopped"]:
             answered = replace(suspicion, status="answered", bisect=found["id"], answer=str(found["outcome"]))
@@ -46,12 +51,12 @@ class Searcher:
         return found
 
     def _begun(self, suspicion: Suspicion, budget_s: float) -> dict[str, Any] | None:
-        """None where none was begun, or the machine is another one now."""
+        """None where none was begun, the machine is another one now, or it was pruned."""
         if not suspicion.bisect:
             return None
         try:
             return story.resume(suspicion.bisect, self.repository, self.store, self.watcher, budget_s)
-        except NotComparableError as error:
+        except (NotComparableError, UsageError) as error:
             self.watcher.say(f"{error}: searching anew")
             return None
 

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any
 
 from perfguard.campaign import new_id
-from perfguard.errors import EXIT_OK, EXIT_UNDECIDED, Interrupted, PerfguardError, StoreError, UsageError
+from perfguard.errors import EXIT_FAILURE, EXIT_OK, EXIT_UNDECIDED, Interrupted, PerfguardError, StoreError, UsageError
 from perfguard.hooks import Hooks, tell_of_machine_change, tell_of_outcome
 from perfguard.nightly import document, standing, suspecting
 from perfguard.nightly.acks import accepted_by
 from perfguard.nightly.choosing import Chosen, choose
 from perfguard.nightly.night import Night, begin, marked_if_interrupted, only_one, tell
 from perfguard.nightly.pins import follow_file
-from perfguard.nightly.plan import share_s
+from perfguard.nightly.plan import WORST_FIRST, share_s
 from perfguard.nightly.searching import Searcher, Watcher
 from perfguard.nightly.tasks import Task, measure
 from perfguard.nightly.wishes import Wishes
@@ -109,7 +109,8 @@ def _measure(night: Night, one: Chosen, task: Task, budget_s: float) -> None:
     except (Interrupted, StoreError):
         raise
     except PerfguardError as error:
-        night.entries.append(document.other_entry(name, one.pin, "failed", f"{name}: {error}", error.exit_code))
+        code = error.exit_code if error.exit_code in WORST_FIRST else EXIT_FAILURE
+        night.entries.append(document.other_entry(name, one.pin, "failed", f"{name}: {error}", code))
         return
     night.notices += comparison.get("machine_moved", ())
     values = standing.night_values(comparison)

@@ -1,5 +1,6 @@
 """Two weeks of nights through the real code: nothing alarms without cause, and what is slow is found."""
 
+import dataclasses
 import json
 
 import pytest
@@ -168,12 +169,39 @@ def interrupting(*arguments, **more):
     raise KeyboardInterrupt
 
 
-def test_a_build_that_fails_is_an_entry_and_not_the_end(nights):
+def test_a_commit_that_cannot_be_measured_is_invalid_and_not_green(nights):
     nights.start()
     nights.project.commit({"bench.sh": "exit 7\n"}, "Broken")
     night = nights.night()
     assert night["exit_code"] == 4
     assert outcomes(night) == ["INVALID"]
+
+
+def test_a_workload_that_fails_keeps_no_other_from_being_measured(nights):
+    nights.start()
+    table = '[workload.broken]\nbased_on = "decode"\nsetup = "exit 3"\n[nightly]\nworkloads = ["broken", "decode"]'
+    config = (nights.project.repo / "perfguard.toml").read_text()
+    (nights.project.repo / "perfguard.toml").write_text(config.replace('[nightly]\nworkloads = ["decode"]', table))
+    night = nights.night()
+    assert outcomes(night) == ["failed", "EQUIVALENT"]
+    assert night["exit_code"] == 5
+    assert "exit code 3" in night["workloads"][0]["sentence"]
+
+
+def test_a_search_that_is_impossible_is_answered_so_and_one_that_was_pruned_begins_anew(nights):
+    start = nights.start()
+    nights.night()
+    slow = nights.commit("Slow", SLOW)
+    nights.night(is_searching=False)
+    with open_store(nights.project.db) as store:
+        (filed,) = store.nights.suspicions()
+        store.nights.update_suspicion(dataclasses.replace(filed, bisect="pruned"))
+        elsewhere = dataclasses.replace(filed, id="s2", good=slow, bad=start, since="2026-01-01", cause="change point")
+        store.nights.add_suspicion(elsewhere)
+    night = nights.night()
+    assert [search["culprit"] for search in night["searches"]] == [slow]
+    with open_store(nights.project.db, read_only=True) as store:
+        assert {one.id: one.answer for one in store.nights.suspicions()} == {filed.id: "CULPRIT", "s2": "IMPOSSIBLE"}
 
 
 def test_two_nights_never_run_at_once(nights):
