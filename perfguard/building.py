@@ -30,8 +30,12 @@ class Builder:
     workspace: Workspace
 
     def build(self, arm: Arm, number: int) -> Provided:
-        """Build `number` of an arm: 1 may come from the cache. Raises BuildError, with the log of a failed setup."""
-        if number > 1 or not self.campaign.workload.setup or not self._is_caching():
+        """Build `number` of an arm: 1 may come from the cache, and every one of a bisect, whose numbers are commits.
+
+        Raises BuildError, with the log of a failed setup.
+        """
+        is_first = number == 1 or self.campaign.kind == "bisect"
+        if not is_first or not self.campaign.workload.setup or not self._is_caching():
             return made(self.workspace.new_build(), lambda build: self._fill(arm, build))
         about = {"commit": arm.revision.commit, "revision": arm.revision.name, "setup": self.campaign.workload.setup}
         wanted = Wanted(key=build_key(self.facts(arm)), limits=self._limits(), about=about)

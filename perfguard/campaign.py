@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from perfguard import __version__
 from perfguard.bundle import runner_fingerprint
+from perfguard.errors import UsageError
 from perfguard.machine.host import machine_fingerprint
 from perfguard.policy import Policy
-from perfguard.records import Arm, Campaign, Scope, Side, Workload
+from perfguard.records import Arm, Campaign, Revision, Scope, Side, Workload
 from perfguard.scopes import check_scope
 from perfguard.subject.repository import Repository
 from perfguard.trial.readings import check_read
@@ -32,23 +33,28 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a person asked for. `claimed` is the number that was believed (--was)."""
+    """What a person asked for. `claimed` is the number that was believed (--was); `bench_from` is REV:PATH."""
 
     wishes: tuple[Wish, ...]
     workload: Workload
     policy: Policy
-    kind: Literal["compare", "run", "recheck", "calibrate"] = "compare"
+    kind: Literal["compare", "run", "recheck", "calibrate", "bisect"] = "compare"
     seed: int | None = None
     carry: Path | None = None
+    bench_from: str = ""
     claimed: float | None = None
     scope: Scope = "full"
 
 
 def plan_campaign(request: Request, repository: Repository) -> Campaign:
     """Everything that is known before the first launch. Raises RevisionError and UsageError."""
+    return campaign_of(request, tuple(_arm(wish, request, repository) for wish in request.wishes), repository)
+
+
+def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository) -> Campaign:
+    """The same for sides that are known already. Raises UsageError."""
     if request.workload.runner == "command":
         check_read(request.workload.read, request.workload.metrics)
-    arms = tuple(_arm(wish, request, repository) for wish in request.wishes)
     check_scope(request.scope, request.workload, arms, request.policy)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     return Campaign(
@@ -80,8 +86,19 @@ def _arm(wish: Wish, request: Request, repository: Repository) -> Arm:
     revision = repository.resolve(wish.revision)
     if request.carry is not None:
         revision = repository.with_patch(revision, request.carry)
+    if request.bench_from:
+        source, path = bench_source(request.bench_from, repository)
+        revision = repository.with_files(revision, source, path)
     with_params(request.workload, wish.params)  # an unknown parameter is an error now, not at the first launch
     return Arm(side=wish.side, revision=revision, env=wish.env, params=wish.params, python=wish.python)
+
+
+def bench_source(text: str, repository: Repository) -> tuple[Revision, str]:
+    """REV:PATH -> the revision and the path in it. Raises UsageError and RevisionError."""
+    name, sign, path = text.rpartition(":")
+    if not sign or not name or not path.strip("/"):
+        raise UsageError(f"--bench-from {text!r} is not REV:PATH", "--bench-from HEAD:bench.py")
+    return repository.resolve(name), path
 
 
 def _method(request: Request, arms: tuple[Arm, ...], repository: Repository) -> dict[str, Any]:

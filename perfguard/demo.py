@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from perfguard import experiment
+from perfguard.bisection import story
+from perfguard.bisection.plan import Wanted, plan_bisect
 from perfguard.bundle import bundle_root
 from perfguard.campaign import Request, Wish, plan_campaign
 from perfguard.demo_history import STEPS, apply
 from perfguard.policy import Policy
 from perfguard.records import Workload
+from perfguard.report.bisect import bisect_markdown
 from perfguard.report.markdown import comparison_markdown
 from perfguard.store import Store
 from perfguard.subject.history import write_history
@@ -19,7 +22,17 @@ from perfguard.workloads import BUILT_IN, with_params
 
 # Fit for a laptop with other work on it: gloo on a busy CPU moves by several percent between launches. Confirmation
 # is kept short; both are said on screen.
-POLICY = Policy(margin=0.16, alpha=0.05, max_blocks=4, max_confirm_blocks=3, confirm_builds=2, pause_share=0.05)
+POLICY = Policy(
+    margin=0.16,
+    alpha=0.05,
+    max_blocks=4,
+    max_confirm_blocks=3,
+    confirm_builds=2,
+    pause_share=0.05,
+    max_bisect_trials=72,
+)
+# The oldest commit of the history: GOOD of the bisect.
+FIRST = "slow~5"
 PARAMS = {"tp": 2, "prompts": 2, "tokens": 24}
 
 
@@ -71,9 +84,27 @@ def play(folder: Path, store: Store, observer: experiment.Observer, seed: int | 
         yield experiment.compare(plan_campaign(request, repository), repository, store, observer)
 
 
-def write_report(folder: Path, store: Store, comparisons: list[dict[str, Any]]) -> Path:
-    """The Markdown report of all scenes; returns its path."""
+def search(folder: Path, store: Store, watcher: story.Watcher, seed: int | None) -> dict[str, Any]:
+    """Which of all its commits was it? The bisect of the whole history, which `play` has written."""
+    repository = open_repository(folder / "repository")
+    watcher.say("")
+    watcher.say("bisect: which of the nine commits after the first one is slow? Three of them change the model at all.")
+    watcher.say(f"  perfguard bisect {FIRST} HEAD -w moe-eagle3 --set tp=2 --margin 16%")
+    wishes = (Wish(side="base", revision=FIRST), Wish(side="head", revision="HEAD"))
+    request = Request(wishes=wishes, workload=demo_workload(), policy=POLICY, kind="bisect", seed=seed)
+    planned = plan_bisect(request, Wanted(), repository, store)
+    return story.bisect(planned, repository, store, watcher)
+
+
+def slow_commit(folder: Path) -> str:
+    """The sha that `search` should come to."""
+    return open_repository(folder / "repository").resolve("slow").commit
+
+
+def write_report(folder: Path, store: Store, comparisons: list[dict[str, Any]], found: dict[str, Any]) -> Path:
+    """The Markdown report of all scenes and of the bisect; returns its path."""
     parts = [comparison_markdown(c, store.trials(c["id"], with_record=False)) for c in comparisons]
+    parts.append(bisect_markdown(found))
     path = folder / "report.md"
     path.write_text("\n\n".join(parts), encoding="utf-8")
     return path

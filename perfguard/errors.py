@@ -6,6 +6,7 @@ PerfguardError                 what a user can act on: what happened, where, wha
 ├── NotComparableError   (4)   environment, method or origin does not allow a comparison
 ├── HarnessError         (5)   perfguard itself, or something it rests on, failed
 │   ├── BuildError       (5)   the subject does not check out, build or import at a commit
+│   │   └── StorageError (5)   for lack of room in the cache folder, which is no fault of the commit
 │   ├── StoreError       (5)   results.db cannot be read or written
 │   ├── BusyError        (5)   another measuring job holds this machine
 │   └── ClockError       (5)   a GPU refused to have its clocks set or told
@@ -31,6 +32,8 @@ EXIT_CODES = {
     # recheck retires a number and never accuses a commit: a number that is not reproduced is no regression.
     "REPRODUCED": EXIT_OK,
     "NOT_REPRODUCED": EXIT_OK,
+    "CULPRIT": EXIT_REGRESSION,
+    "PHANTOM": EXIT_OK,
 }
 
 
@@ -66,6 +69,10 @@ class BuildError(HarnessError):
     def __init__(self, message: str, next_step: str = "", log: str = "") -> None:
         super().__init__(message, next_step)
         self.log = log
+
+
+class StorageError(BuildError):
+    pass
 
 
 class StoreError(HarnessError):

@@ -260,7 +260,7 @@ def _run_block(session: Session, plan: BlockPlan) -> None:
         earlier = before.get((plan.stage, plan.index, slot))
         if earlier is not None and earlier.status == "ok":
             continue
-        pause_s = plan.pauses[slot] * _longest_pause_s(session)
+        pause_s = plan.pauses[slot] * longest_pause_s(session)
         attempt = 0 if earlier is None else earlier.attempt + 1
         trial = session.run(partial(session.launcher.measure, plan, slot), pause_s, attempt)
         if trial.status != "ok":
@@ -270,11 +270,11 @@ def _run_block(session: Session, plan: BlockPlan) -> None:
 def _run_quad(session: Session, plan: BlockPlan, before: Mapping[tuple[int, int, int], Trial]) -> None:
     """All slots of a block in one launch; where an interruption left only some of them, all are measured again."""
     attempts = [before[key].attempt + 1 for slot in range(4) if (key := (plan.stage, plan.index, slot)) in before]
-    pause_s = plan.pauses[0] * _longest_pause_s(session)
+    pause_s = plan.pauses[0] * longest_pause_s(session)
     session.run_together(partial(session.launcher.measure_quad, plan), pause_s, max(attempts, default=0))
 
 
-def _longest_pause_s(session: Session) -> float:
+def longest_pause_s(session: Session) -> float:
     """A share of what a trial measures, so that a neighbour with a period near the trial's cannot keep step."""
     measured_s = [trial.measured_s for trial in session.trials if trial.status == "ok"]
     policy = session.policy
@@ -291,5 +291,5 @@ def is_over_budget(session: Session, plan: BlockPlan) -> bool:
         return False
     spent_s = time.monotonic() - session.started_s
     num_launches = 4 + len(_missing_builds(session, plan))
-    block_s = num_launches * median([trial.wall_s for trial in session.trials]) + 4 * _longest_pause_s(session) / 2
+    block_s = num_launches * median([trial.wall_s for trial in session.trials]) + 4 * longest_pause_s(session) / 2
     return spent_s + block_s > budget_s

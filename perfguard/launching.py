@@ -77,6 +77,12 @@ class Launcher:
         number = int(plan.builds[slot])
         return self._launch(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
 
+    def measure_in(self, arm: Arm, number: int, *, block: int, slot: int, attempt: int) -> Trial:
+        """A trial of stage 1 outside of blocks of four, in the build `number` of an arm that may be no side of the
+        campaign: a candidate of a bisect.
+        """
+        return self._launch(arm, number, stage=1, block=block, slot=slot, attempt=attempt)
+
     def measure_quad(self, plan: BlockPlan, attempt: int) -> tuple[Trial, ...]:
         """All four trials of a block from one launch, in caches that belong to neither arm."""
         launch_id = f"{self.campaign.id}-s{plan.stage}b{plan.index}qa{attempt}"

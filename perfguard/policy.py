@@ -58,6 +58,12 @@ class Policy:
     fisher_alpha: float = 0.01
     # Test of residuals against the predecessor's arm.
     carry_over_alpha: float = 0.001
+    # Bisect: builds kept at once beside GOOD's; the one farthest from the next is removed first.
+    kept_builds: int = 8
+    # Bisect: launches of the search and its confirmations before it ends INCONCLUSIVE.
+    max_bisect_trials: int = 400
+    # Bisect: readings of one commit that give no value before it counts as not measurable.
+    max_failed_readings: int = 2
     # First builds that --setup made are kept for later campaigns: at most so many gigabytes (0: none are), since a
     # build is a few, and for so long, since what a setup downloads changes from day to day and no key can see it.
     build_cache_gb: float = 20.0

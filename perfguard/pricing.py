@@ -38,16 +38,21 @@ def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = Non
     """
     policy = policy or stored_policy(campaign.policy)
     primaries = [metric.name for metric in campaign.workload.metrics if metric.primary]
-    found = newest_calibration(campaign, store)
-    if campaign.scope == "in-process":
-        basis = _from_shared(campaign, policy, store, primaries)
-    elif found is not None:
-        basis = _from_calibration(found, policy, primaries, datetime.now(UTC))
-    else:
-        history = store.trial_costs(campaign.workload.name, campaign.machine)
-        basis = _from_history(campaign.workload, policy, history, primaries)
+    basis = basis_of(campaign, policy, store)
     listed = price_list(policy, max(1, len(primaries)), basis.cost, sd=basis.noise, slow_rate=policy.slow_rate)
     return (*basis.lines, *price_lines(listed))
+
+
+def basis_of(campaign: Campaign, policy: Policy, store: Store) -> Basis:
+    """What prices rest on: the newest calibration, else history, else assumptions."""
+    primaries = [metric.name for metric in campaign.workload.metrics if metric.primary]
+    if campaign.scope == "in-process":
+        return _from_shared(campaign, policy, store, primaries)
+    found = newest_calibration(campaign, store)
+    if found is not None:
+        return _from_calibration(found, policy, primaries, datetime.now(UTC))
+    history = store.trial_costs(campaign.workload.name, campaign.machine)
+    return _from_history(campaign.workload, policy, history, primaries)
 
 
 def newest_calibration(campaign: Campaign, store: Store) -> Mapping[str, Any] | None:
@@ -61,6 +66,15 @@ def newest_calibration(campaign: Campaign, store: Store) -> Mapping[str, Any] | 
         if document is not None and document.get("schema") == SCHEMA and _covers(document, workload):
             return document
     return None
+
+
+def launch_noise(campaign: Campaign, metric: str, store: Store) -> float | None:
+    """Standard deviation of ln(value) between launches here: from the calibration, else from history, else None."""
+    found = newest_calibration(campaign, store)
+    for known in found["metrics"] if found is not None else ():
+        if known["name"] == metric:
+            return float(known["noise"]["sd"])
+    return _noise(store.trial_costs(campaign.workload.name, campaign.machine), [metric])
 
 
 def calibrated_clock_mhz(campaign: Campaign, store: Store) -> int:

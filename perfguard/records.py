@@ -214,7 +214,7 @@ class Campaign:
     """
 
     id: str
-    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control"]
+    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control", "bisect"]
     created_at: str
     workload: Workload
     arms: tuple[Arm, ...]
@@ -224,3 +224,77 @@ class Campaign:
     scope: Scope = "full"
     machine: Mapping[str, Any] = field(default_factory=dict)
     method: Mapping[str, Any] = field(default_factory=dict)
+
+
+LookFor = Literal["slower", "faster", "any"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A commit that a bisect may blame.
+
+    `code` names what the workload runs of it: equal for equal code. `is_whole` False: it lies on a branch beside
+    earlier candidates, so that its speed does not tell them apart; it is never measured.
+    """
+
+    revision: Revision
+    code: str
+    parents: tuple[str, ...] = ()
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bisect:
+    """What a bisect searches, stored before it runs. `candidates`: oldest first, after GOOD; the last is BAD.
+
+    `num_commits` counts those with unchanged code too. `launch_sd`: expected noise of ln(value) between launches.
+    `carried` is a patch on top of every commit, `bench` (none or one) a revision whose `bench_path` is put into every
+    checkout. `merge`: the blamed merge whose branch is searched. `seeded_by`: id of the comparison of GOOD and BAD
+    that the search starts from, `seed_outcome` how it ended. `seeds`: what is known of positions before anything is
+    measured, as (position, log slowdown, its standard deviation against that of a pair of launches).
+    """
+
+    candidates: tuple[Candidate, ...]
+    num_commits: int
+    metric: str
+    look_for: LookFor = "slower"
+    launch_sd: float = 0.01
+    paths: tuple[str, ...] = ()
+    carried: bytes = b""
+    bench: tuple[Revision, ...] = ()
+    bench_path: str = ""
+    all_parents: bool = False
+    merge: str = ""
+    seeded_by: str = ""
+    seed_outcome: str = ""
+    seeds: tuple[tuple[int, float, float], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairPlan:
+    """One reading of a bisect: two adjacent launches, drawn and stored before they run.
+
+    `position` of the candidate, from 1. `order` holds A (GOOD, the anchor) and B (the candidate) by slot; `pauses` as
+    in a BlockPlan. Its trials have stage 1 and its number as their block.
+    """
+
+    number: int
+    position: int
+    order: str
+    pauses: tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateBuild:
+    """What became of a candidate's first build. Position 0 is GOOD. `reasons` hold the end of what a failed one wrote.
+
+    `note`: what was seen loaded; `is_proven` False: code changed, and nobody saw which code ran. `cost_trials`: what
+    making it took, in launches.
+    """
+
+    position: int
+    status: Literal["ok", "unbuildable", "invalid"]
+    reasons: tuple[Reason, ...] = ()
+    note: str = ""
+    is_proven: bool = True
+    cost_trials: float = 1.0

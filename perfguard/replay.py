@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from perfguard.bisection.loading import load
+from perfguard.bisection.verdict import bisect_json
 from perfguard.errors import UsageError
 from perfguard.judging import verdict_json
 from perfguard.store import Store
@@ -21,12 +23,32 @@ METRIC_KEYS = (
     "p_order",
     "decided_at",
 )
+BISECT_KEYS = (
+    "outcome",
+    "exit_code",
+    "culprit",
+    "range",
+    "probability",
+    "p_nothing_changed",
+    "slowdown",
+    "commits",
+    "candidates",
+    "trials",
+    "builds",
+    "unbuildable",
+    "readings",
+    "claimed",
+    "stopped",
+)
 TOLERANCE = 1e-12
 
 
 def replay_one(store: Store, wanted: str) -> dict[str, Any]:
-    """{"id", "outcome", "agrees", "differences"}. Raises UsageError for what is no comparison or has no verdict."""
+    """{"id", "outcome", "agrees", "differences"}. Raises UsageError for what is no comparison and no bisect, or has no
+    verdict."""
     campaign, stored = store.campaign(wanted), store.latest_verdict(wanted)
+    if campaign.kind == "bisect" and stored is not None:
+        return _replayed(campaign.id, stored, bisect_again(store, wanted, stored), BISECT_KEYS)
     if campaign.kind != "compare" or stored is None:
         raise UsageError(f"{campaign.id} holds no verdict on a comparison", "perfguard runs")
     again = verdict_json(
@@ -36,18 +58,45 @@ def replay_one(store: Store, wanted: str) -> dict[str, Any]:
         extensions=store.extensions(wanted),
         stopped=str(stored.get("stopped", "")),
     )
-    differences = differing(stored, again)
-    return {"id": campaign.id, "outcome": again["outcome"], "agrees": not differences, "differences": differences}
+    return _replayed(campaign.id, stored, again, KEYS)
 
 
-def differing(stored: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
+def bisect_again(store: Store, wanted: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a bisect from its stored readings; the search inside a merge is replayed by its own id.
+
+    Raises UsageError where it has been gone on with since, and not to its end.
+    """
+    if store.status(wanted) != "finished":
+        raise UsageError(f"{wanted} is being searched further", f"perfguard bisect --resume {wanted}")
+    judged_at = store.verdicts(wanted)[-1].created_at
+    at = load(wanted, store, judged_at)
+    stopped = str(stored["stopped"])
+    return bisect_json(at, stopped=stopped, inside=stored["inside"], further=stored.get("further", ()))
+
+
+def replayable(store: Store) -> list[str]:
+    """Ids of all comparisons and bisects that hold a verdict on what is stored, newest first."""
+    rows = store.campaigns(1_000_000)
+    compared = {row.id for row in rows if row.kind == "compare" and row.outcome}
+    searched = {row.id for row in rows if row.kind == "bisect" and row.outcome and row.status == "finished"}
+    return [row.id for row in rows if row.id in compared | searched]
+
+
+def _replayed(
+    campaign_id: str, stored: Mapping[str, Any], again: Mapping[str, Any], keys: Sequence[str]
+) -> dict[str, Any]:
+    differences = differing(stored, again, keys)
+    return {"id": campaign_id, "outcome": again["outcome"], "agrees": not differences, "differences": differences}
+
+
+def differing(stored: Mapping[str, Any], again: Mapping[str, Any], keys: Sequence[str] = KEYS) -> list[str]:
     """Names of what came out differently, "metric.key" for a metric's number."""
-    found = [key for key in KEYS if not same(stored.get(key), again.get(key))]
+    found = [key for key in keys if not same(stored.get(key), again.get(key))]
     # One stored before modes were taken apart does not hold it.
     if "speculation" in stored and not same(stored["speculation"], again["speculation"]):
         found.append("speculation")
     found += [f"reasons {code}" for code in sorted(_codes(stored) ^ _codes(again))]
-    for before, after in zip(stored["metrics"], again["metrics"], strict=True):
+    for before, after in zip(stored.get("metrics", ()), again.get("metrics", ()), strict=True):
         found += [f"{before['name']}.{key}" for key in METRIC_KEYS if not same(before.get(key), after.get(key))]
     return found
 

@@ -8,6 +8,7 @@ from typing import Any
 from perfguard.errors import UsageError
 from perfguard.records import Trial
 from perfguard.report import raw
+from perfguard.report.bisect import bisect_markdown
 from perfguard.report.html import comparison_html
 from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
@@ -16,6 +17,7 @@ from perfguard.report.public import public, public_trials
 from perfguard.store import Store
 
 FORMATS = ("html", "md", "issue", "json", "junit", "csv")
+BISECT_FORMATS = ("md", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,11 @@ class Reported:
 
 
 def document(store: Store, ids: Sequence[str], format: str, *, is_public: bool = False) -> str:
-    """The report of comparisons `ids` (none: the newest). Raises UsageError where they fit no single document."""
+    """The report of comparisons `ids` (none: the newest), or of bisects. Raises UsageError where they fit no single
+    document.
+    """
+    if ids and all(store.campaign(wanted).kind == "bisect" for wanted in ids):
+        return "\n".join(_bisect(store, wanted, format, is_public=is_public) for wanted in ids)
     found = [reported(store, wanted, is_public=is_public) for wanted in ids or [newest_judged(store)]]
     if format == "html" and len(found) > 1:
         raise UsageError(f"one HTML page holds one comparison, not {len(found)}", "perfguard report --site DIR")
@@ -45,13 +51,28 @@ def reported(store: Store, wanted: str, *, is_public: bool = False) -> Reported:
     wanted = newest_judged(store) if wanted == "latest" else wanted
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
     if campaign.kind != "compare":
-        raise UsageError(f"{campaign.id} is a {campaign.kind}; a report is of a comparison", "perfguard runs")
+        raise UsageError(
+            f"{campaign.id} is a {campaign.kind}; a report is of a comparison or of bisects", "perfguard runs"
+        )
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
     trials = store.trials(wanted)
     if is_public:
         return Reported(verdict=public(verdict), trials=public_trials(trials))
     return Reported(verdict=verdict, trials=trials)
+
+
+def _bisect(store: Store, wanted: str, format: str, *, is_public: bool) -> str:
+    """A bisect names commits, so that there is nothing to it without them."""
+    campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
+    if format not in BISECT_FORMATS or is_public:
+        what = "without --public" if is_public else f"as {' or '.join(BISECT_FORMATS)}"
+        raise UsageError(
+            f"{campaign.id} is a bisect, which is reported {what}", f"perfguard report {campaign.id} -f md"
+        )
+    if verdict is None:
+        raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard bisect --resume {campaign.id}")
+    return bisect_markdown(verdict) if format == "md" else json.dumps(verdict, indent=2, ensure_ascii=False)
 
 
 def newest_judged(store: Store) -> str:

@@ -80,6 +80,11 @@ def of_command(
     return Workload(name=label, runner="command", command=command, metrics=metrics, read=read, setup=setup)
 
 
+def built_in_paths(workload: Workload) -> tuple[str, ...]:
+    """The folders of a commit that a built-in runner loads; () where any file may matter."""
+    return ("model",) if workload.runner == "tp_moe" else ()
+
+
 def with_modes(workload: Workload, choice: str) -> Workload:
     """Keep one mode and its metrics; "both" keeps all. A metric belongs to the mode its name starts with."""
     if choice in ("", "both") or not workload.modes:

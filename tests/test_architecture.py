@@ -50,6 +50,17 @@ MAY_IMPORT = {
         "perfguard.comparison",
         "perfguard.conclusions",
     },
+    "perfguard.bisection.state": NOUNS | {"perfguard.stats", "perfguard.judging"},
+    "perfguard.bisection.listing": NOUNS | {"perfguard.bisection.state"},
+    "perfguard.bisection.verdict": NOUNS
+    | {
+        "perfguard.stats",
+        "perfguard.comparison",
+        "perfguard.bisection.state",
+        "perfguard.bisection.listing",
+        "perfguard.bisection.words",
+    },
+    "perfguard.bisection.words": set(),
     "perfguard.subject": NOUNS,
     "perfguard.trial": NOUNS | {"perfguard.protocol"},
     "perfguard.machine": NOUNS,

@@ -8,8 +8,10 @@ from typing import Any
 import typer
 
 # Each of these registers its commands on `app`; none of them imports anything heavy at its top.
+from perfguard.cli import bisecting as bisecting
 from perfguard.cli import builds as builds
 from perfguard.cli import calibrate as calibrate
+from perfguard.cli import checking as checking
 from perfguard.cli import clocks as clocks
 from perfguard.cli import demo as demo
 from perfguard.cli import doctor as doctor
@@ -20,14 +22,23 @@ from perfguard.cli import report as report
 from perfguard.cli import stored as stored
 from perfguard.cli.app import app
 from perfguard.cli.options import mute
-from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, PerfguardError
+from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, PerfguardError
 
 # Named through typer: depending on its version the class is click's or that of a copy of click inside typer.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code; every error a user can cause ends as text, not as a trace."""
+    """Run one command line and return its exit code; every error a user can cause ends as text, not as a trace.
+
+    `git bisect run` takes every code up to 124 but 0 for "bad": from `check` only a regression may end so.
+    """
+    code = _run(arguments)
+    is_known = code in (EXIT_OK, EXIT_REGRESSION, EXIT_INTERRUPTED)
+    return code if is_known or arguments[:1] != ["check"] else checking.CANNOT_TELL
+
+
+def _run(arguments: list[str]) -> int:
     try:
         return int(app(args=arguments, prog_name="perfguard", standalone_mode=False) or 0)
     except PerfguardError as error:

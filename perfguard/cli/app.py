@@ -9,6 +9,7 @@ perfguard tells whether a commit changed performance, and never reports a phanto
 
   perfguard demo                                    the whole story in miniature, no GPU needed
   perfguard compare HEAD~1 HEAD -- python bench.py  both commits, interleaved, one verdict
+  perfguard bisect v1.4 HEAD -- python bench.py     which commit it was, or none
   perfguard doctor                                  is this machine fit to measure, and what to do about it
   perfguard workloads                               what can be measured without a command of your own
   perfguard calibrate -w moe-eagle3                 how noisy this machine is, and which margin fits it

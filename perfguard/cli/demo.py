@@ -12,8 +12,9 @@ from perfguard.errors import EXIT_FAILURE
 STORY = """\
 perfguard demo: a small repository is built from the decoder that perfguard ships (tensor-parallel MoE with an
 EAGLE-3 draft, trained weights), with ten commits. Two of them are compared with their parents, on this machine,
-with two processes over gloo. Margin 16 %, fit for a busy laptop; confirmation is kept short (2 to 3 blocks)
-and one phantom in 20 comparisons is allowed, where a real comparison allows one in 1,000.
+with two processes over gloo; then all ten are searched for the slow one. Margin 16 %, fit for a busy laptop;
+confirmation is kept short (2 to 3 blocks) and one phantom in 20 comparisons is allowed, where a real comparison
+allows one in 1,000.
 """
 
 
@@ -22,14 +23,15 @@ def demo(
     folder: Annotated[Path | None, typer.Option(help="Where to leave repository, results and report.")] = None,
     seed: o.Seed = None,
 ) -> None:
-    """The whole story in miniature on any machine, no GPU needed: about four minutes on two idle cores.
+    """The whole story in miniature on any machine, no GPU needed: about ten minutes on two idle cores.
 
     Example: perfguard demo
     """
     import sys
     import tempfile
 
-    from perfguard.demo import play, write_report
+    from perfguard.demo import play, search, slow_commit, write_report
+    from perfguard.report.bisect import render_bisect
     from perfguard.report.progress import progress
     from perfguard.report.terminal import open_console, render_comparison
     from perfguard.store import open_store
@@ -42,10 +44,15 @@ def demo(
         for comparison in play(place, store, observer, seed):
             comparisons.append(comparison)
             render_comparison(comparison, store.trials(comparison["id"], with_record=False), console)
-        report = write_report(place, store, comparisons)
+        found = search(place, store, observer, seed)
+        render_bisect(found, console)
+        report = write_report(place, store, comparisons, found)
     typer.echo(f"\nThe report: {report}\nEvery trial: perfguard show latest --db {place / 'results.db'}")
     if [c["exit_code"] for c in comparisons[:1]] != [1] or comparisons[1]["exit_code"] not in (0, 3):
         typer.echo("The machine was too busy for the expected verdicts (REGRESSION, then no change).", err=True)
+        raise typer.Exit(EXIT_FAILURE)
+    if found["culprit"] != slow_commit(place):
+        typer.echo("The machine was too busy for the bisect to name the commit tagged slow.", err=True)
         raise typer.Exit(EXIT_FAILURE)
 
 

@@ -16,7 +16,7 @@ from perfguard.errors import Interrupted, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfguard.experiment import Observer
+    from perfguard.report.progress import Progress
     from perfguard.store import Store
 
 POLICY_OPTIONS = (
@@ -48,6 +48,7 @@ def compare(
     base_python: Annotated[str, typer.Option(help="Python of base for built-in runners.")] = "",
     head_python: Annotated[str, typer.Option(help="Python of head for built-in runners.")] = "",
     carry: Annotated[Path | None, typer.Option(help="Patch file applied to both sides.")] = None,
+    bench_from: o.BenchFrom = "",
     margin: o.Margin = "",
     alpha: o.Alpha = None,
     max_blocks: o.MaxBlocks = None,
@@ -224,6 +225,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
         kind=kind,  # type: ignore[arg-type]  # one of this module's own three words
         seed=asked.get("seed"),
         carry=asked["carry"],
+        bench_from=asked.get("bench_from", ""),
         claimed=asked.get("was"),
         scope=scope_of(asked.get("scope", "")),
     )
@@ -254,7 +256,7 @@ def _wish(asked: dict[str, Any], side: str) -> Any:
 
 
 @contextmanager
-def opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Observer]]":
+def opened(asked: dict[str, Any], root: Path) -> "Iterator[tuple[Store, Progress]]":
     """The database, open for writing, and the progress display on standard error."""
     import sys
 

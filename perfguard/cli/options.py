@@ -41,6 +41,9 @@ NoBuildCache = Annotated[
 ]
 Timeout = Annotated[str, typer.Option("--timeout", help="Longest measured part of a trial, such as 90s or 20m.")]
 ReadyTimeout = Annotated[str, typer.Option("--ready-timeout", help="Longest start and load of a trial.")]
+BenchFrom = Annotated[
+    str, typer.Option("--bench-from", help="REV:PATH: this file or folder of REV is put into every checkout.")
+]
 Command = Annotated[list[str] | None, typer.Argument(help="After --: a command of your own.", show_default=False)]
 
 

@@ -49,6 +49,7 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
 
     Example: perfguard show latest
     """
+    from perfguard.report.bisect import render_bisect
     from perfguard.report.calibration import render_calibration
     from perfguard.report.show import render_show
     from perfguard.report.single import render_single
@@ -65,7 +66,8 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
     is_comparison = campaign.kind in ("compare", "control")
     render_show(campaign, blocks, trials, verdict if is_comparison else None, console)
     if verdict is not None and not is_comparison:
-        (render_calibration if campaign.kind == "calibrate" else render_single)(verdict, console)
+        drawn = {"calibrate": render_calibration, "bisect": render_bisect}
+        drawn.get(campaign.kind, render_single)(verdict, console)
 
 
 def _trial_json(trial: Any) -> dict[str, Any]:
@@ -76,7 +78,9 @@ def _trial_json(trial: Any) -> dict[str, Any]:
 
 @app.command()
 def replay(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: every comparison with a verdict.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids; none: every comparison and bisect with a verdict.")
+    ] = None,
     db: o.Db = "",
     json_file: o.Json = "",
 ) -> None:
@@ -84,10 +88,10 @@ def replay(
 
     Example: perfguard replay latest
     """
-    from perfguard.replay import replay_one
+    from perfguard.replay import replay_one, replayable
 
     with _reading(db) as store:
-        wanted = ids or [row.id for row in store.campaigns(1_000_000, kind="compare") if row.outcome]
+        wanted = ids or replayable(store)
         results = [replay_one(store, wanted_id) for wanted_id in wanted]
     if json_file:
         o.write_json({"schema": "perfguard/replay@1", "replays": results}, json_file)

@@ -15,6 +15,8 @@ _SIGNS = {
     "INVALID": "⊘",
     "REPRODUCED": "=",
     "NOT_REPRODUCED": "≠",
+    "CULPRIT": "✗",
+    "PHANTOM": "=",
 }
 _STYLES = {
     "REGRESSION": "bold red",
@@ -22,6 +24,8 @@ _STYLES = {
     "EQUIVALENT": "green",
     "REPRODUCED": "green",
     "NOT_REPRODUCED": "yellow",
+    "CULPRIT": "bold red",
+    "PHANTOM": "green",
     "INCONCLUSIVE": "yellow",
     "SUSPECT": "yellow",
     "INVALID": "magenta",

@@ -6,15 +6,16 @@ only between trials.
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from perfguard.records import BlockPlan, Decision, Trial
-from perfguard.report import foreign, units
+from perfguard.report import bisect, foreign, units
 
 TRIALS_A_BLOCK = 4
 
@@ -49,6 +50,11 @@ class Progress:
         """`least_blocks`, `most_blocks`: how many more blocks this campaign can take."""
         left = remaining_range(self.costs_s, least_blocks, most_blocks)
         self.say(f"{block_line(plan, trials, decision)}{remaining_text(left, least_blocks, most_blocks)}")
+
+    def reading_ended(self, reading: Mapping[str, Any]) -> None:
+        """A reading of a bisect: what it was, and on a terminal where the probability lies now, oldest commit left."""
+        self.say(bisect.reading_line(reading))
+        self.note(f"probability by commit |{bisect.spark(reading['posterior'])}|")
 
 
 @contextlib.contextmanager

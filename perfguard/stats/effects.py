@@ -138,6 +138,12 @@ def weighted_estimate(series: Series) -> Estimate:
     return estimate(series, weights(series.squares))
 
 
+def log_ratio(metric: Metric, base: float, head: float) -> float:
+    """ln of head against base, two positive values; above 0 is worse."""
+    before, after = oriented_logs(metric, np.array([base, head]))
+    return float(after - before)
+
+
 def clipped_estimate(series: Series, spreads: float) -> Estimate:
     """The weighted estimate of clipped values: what to expect of blocks to come, few of which hold an outlier."""
     held = series_of_logs(clipped(series.logs, series.squares, spreads), series.is_head)

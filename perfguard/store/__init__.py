@@ -4,7 +4,8 @@ Must not judge, price or print: it keeps records exactly and gives them back exa
 docs/database.md describes the tables for people who query the file themselves.
 """
 
+from perfguard.store.bisects import BisectLink
 from perfguard.store.results import Store, open_store
 from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
 
-__all__ = ["CampaignOverview", "Store", "StoredVerdict", "TrialCosts", "open_store"]
+__all__ = ["BisectLink", "CampaignOverview", "Store", "StoredVerdict", "TrialCosts", "open_store"]

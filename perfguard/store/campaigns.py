@@ -74,13 +74,15 @@ def load(db: Database, campaign: str) -> Campaign:
 def resolve(db: Database, wanted: str) -> str:
     """The one id that is, or begins with, `wanted`; the last one created for "latest".
 
-    A control belongs to its calibration and is never the latest: its planted slowdown is no news.
+    A control belongs to its calibration and is never the latest: its planted slowdown is no news. What a bisect
+    started belongs to the bisect.
 
     Raises UsageError, naming near ids, when there is none or more than one.
     """
     if wanted == "latest":
         row = db.execute(
-            "SELECT id FROM campaigns WHERE kind != 'control' ORDER BY created_at DESC, rowid DESC LIMIT 1"
+            "SELECT id FROM campaigns WHERE kind != 'control' AND id NOT IN (SELECT other FROM bisect_links) "
+            "ORDER BY created_at DESC, rowid DESC LIMIT 1"
         ).fetchone()
         if row is None:
             raise UsageError("nothing is stored yet", "perfguard compare BASE HEAD")

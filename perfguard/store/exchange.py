@@ -18,9 +18,15 @@ _KEYS = {
     "extensions": ("campaign", "number"),
     "blocks": ("campaign", "stage", "block"),
     "trials": ("campaign", "id"),
+    "bisects": ("campaign",),
+    "bisect_pairs": ("campaign", "number"),
+    "bisect_builds": ("campaign", "position"),
+    "bisect_links": ("campaign", "other"),
     "samples": ("campaign", "trial", "position"),
 }
 _PROGRESS = ("running", "interrupted", "finished")
+# A commit that was built once may fail later, when its build was removed and is needed again.
+_BUILD_PROGRESS = ("ok", "unbuildable", "invalid")
 
 
 def copy(source: Database, target: Database, campaigns: Iterable[str]) -> dict[str, int]:
@@ -75,6 +81,8 @@ def _copy_row(target: Database, table: str, key: tuple[str, ...], row: Row) -> b
         return True
     if table == "campaigns":
         _advance(target, stored, row)
+    if table == "bisect_builds":
+        _advance_build(target, stored, row)
     if _comparable(table, stored) != _comparable(table, row):
         campaign = row["id"] if table == "campaigns" else row["campaign"]
         raise StoreError(
@@ -88,6 +96,8 @@ def _comparable(table: str, row: Row) -> Row:
     """What must agree. A copy taken during a run has another status; compressors differ between machines."""
     if table == "campaigns":
         return {name: value for name, value in row.items() if name != "status"}
+    if table == "bisect_builds":
+        return {name: row[name] for name in _KEYS[table]}
     if table == "samples":
         return {**row, "data": zlib.decompress(row["data"])}
     return row
@@ -97,6 +107,11 @@ def _advance(target: Database, stored: Row, row: Row) -> None:
     further = max(stored["status"], row["status"], key=_PROGRESS.index)
     if further != stored["status"]:
         target.execute("UPDATE campaigns SET status = ? WHERE id = ?", (further, row["id"]))
+
+
+def _advance_build(target: Database, stored: Row, row: Row) -> None:
+    if _BUILD_PROGRESS.index(row["status"]) > _BUILD_PROGRESS.index(stored["status"]):
+        _insert(target, "bisect_builds", row, "OR REPLACE")
 
 
 def _copy_content(source: Database, target: Database, campaign: str) -> None:

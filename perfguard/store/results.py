@@ -17,8 +17,19 @@ from typing import Any, Literal, Self
 from sqlite_utils import Database
 
 from perfguard.errors import StoreError
-from perfguard.records import BlockPlan, Campaign, Extension, MachineReading, Scope, Trial
-from perfguard.store import campaigns, connection, exchange, machines, trials
+from perfguard.records import (
+    Bisect,
+    BlockPlan,
+    Campaign,
+    CandidateBuild,
+    Extension,
+    MachineReading,
+    PairPlan,
+    Scope,
+    Trial,
+)
+from perfguard.store import bisects, campaigns, connection, exchange, machines, trials
+from perfguard.store.bisects import BisectLink
 from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
 
 Status = Literal["running", "interrupted", "finished"]
@@ -74,6 +85,25 @@ class Store:
             campaigns.insert_blocks(self.db, campaign_id, plans)
             campaigns.set_status(self.db, campaign_id, "running")
 
+    def add_bisect(self, campaign_id: str, bisect: Bisect) -> None:
+        """What is searched, before its first reading."""
+        with self._writing(campaign_id):
+            bisects.insert(self.db, campaign_id, bisect)
+
+    def add_pair(self, campaign_id: str, pair: PairPlan) -> None:
+        """A reading as drawn, before it runs."""
+        with self._writing(campaign_id):
+            bisects.insert_pair(self.db, campaign_id, pair)
+
+    def add_candidate_build(self, campaign_id: str, build: CandidateBuild) -> None:
+        with self._writing(campaign_id):
+            bisects.insert_build(self.db, campaign_id, build)
+
+    def add_bisect_link(self, campaign_id: str, link: BisectLink) -> None:
+        """A confirmation or an inner search, before it runs."""
+        with self._writing(campaign_id):
+            bisects.insert_link(self.db, campaign_id, link)
+
     def add_trial(self, campaign_id: str, trial: Trial) -> None:
         """At once, whatever its status: when this returns, no crash takes it away.
 
@@ -114,6 +144,26 @@ class Store:
         """In the order they were stored. Without records, `record` is empty and a long campaign reads at once."""
         with self._reading():
             return trials.load(self.db, campaigns.resolve(self.db, id_or_prefix), with_record=with_record)
+
+    def bisect(self, id_or_prefix: str) -> Bisect | None:
+        """None where the campaign is no bisect."""
+        with self._reading():
+            return bisects.load(self.db, campaigns.resolve(self.db, id_or_prefix))
+
+    def pairs(self, id_or_prefix: str) -> list[PairPlan]:
+        """Readings of a bisect, by number."""
+        with self._reading():
+            return bisects.pairs(self.db, campaigns.resolve(self.db, id_or_prefix))
+
+    def candidate_builds(self, id_or_prefix: str) -> list[CandidateBuild]:
+        """By position; the latest of each."""
+        with self._reading():
+            return bisects.builds(self.db, campaigns.resolve(self.db, id_or_prefix))
+
+    def bisect_links(self, id_or_prefix: str) -> list[BisectLink]:
+        """In the order they were started."""
+        with self._reading():
+            return bisects.links(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def verdicts(self, id_or_prefix: str) -> list[StoredVerdict]:
         """Oldest first."""
@@ -169,7 +219,7 @@ class Store:
         if target.exists():
             raise StoreError(f"{target} exists: an export never writes into a file", "name a file that is not there")
         with self._reading():
-            wanted = [campaigns.resolve(self.db, one) for one in ids]
+            wanted = bisects.with_linked(self.db, [campaigns.resolve(self.db, one) for one in ids])
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             with open_store(partial) as other, other._writing(""):

@@ -140,6 +140,34 @@ EXTENSIONS = (
         PRIMARY KEY (campaign, number))""",
 )
 
+# Trials of a reading lie in `trials`, with stage 1 and the reading's number as their block.
+BISECTS = (
+    """CREATE TABLE bisects (
+        campaign TEXT PRIMARY KEY REFERENCES campaigns (id) ON DELETE CASCADE,
+        document TEXT NOT NULL)""",
+    """CREATE TABLE bisect_pairs (
+        campaign TEXT NOT NULL REFERENCES campaigns (id) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        slot_order TEXT NOT NULL,
+        pauses TEXT NOT NULL,
+        PRIMARY KEY (campaign, number))""",
+    """CREATE TABLE bisect_builds (
+        campaign TEXT NOT NULL REFERENCES campaigns (id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        document TEXT NOT NULL,
+        PRIMARY KEY (campaign, position))""",
+    # `other` is a campaign too, and may be stored later than the link: a merge brings them one by one.
+    """CREATE TABLE bisect_links (
+        campaign TEXT NOT NULL REFERENCES campaigns (id) ON DELETE CASCADE,
+        other TEXT NOT NULL,
+        role TEXT NOT NULL,
+        before_position INTEGER NOT NULL,
+        after_position INTEGER NOT NULL,
+        PRIMARY KEY (campaign, other))""",
+)
+
 # No campaign owns a machine's history, and no deletion of one may tear a hole into it: no foreign key.
 MACHINE_READINGS = (
     """CREATE TABLE machine_readings (
@@ -156,6 +184,7 @@ MACHINE_READINGS = (
 MIGRATIONS = (
     Migration(number=1, name="first tables", statements=FIRST_TABLES),
     Migration(number=2, name="extensions", statements=EXTENSIONS),
+    Migration(number=3, name="bisects", statements=BISECTS),
     Migration(number=4, name="machine readings", statements=MACHINE_READINGS),
 )
 

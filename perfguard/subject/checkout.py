@@ -7,7 +7,7 @@ a folder. docs/decisions/0001-checkouts.md says why.
 import shutil
 from pathlib import Path
 
-from perfguard.errors import BuildError
+from perfguard.errors import BuildError, StorageError
 from perfguard.records import Revision
 from perfguard.subject import lfs, submodules
 from perfguard.subject.commands import Answer, ask_git, git_output
@@ -64,7 +64,8 @@ def explain(answer: Answer, folder: Path, *, what: str, source: Location, commit
     words = answer.error
     if "No space left" in words or "Disk quota exceeded" in words:
         free = shutil.disk_usage(folder).free // 2**20
-        return BuildError(f"no space to check out {what} in {folder} ({free} MiB free): {words}", "PERFGUARD_CACHE=DIR")
+        text = f"no space to check out {what} in {folder} ({free} MiB free): {words}"
+        return StorageError(text, "PERFGUARD_CACHE=DIR")
     if any(sign in words for sign in SIGNS_OF_MISSING_OBJECTS):
         # `git archive` reads every file of a commit, and so makes a partial clone fetch what it left out.
         fetch = f"git -C {source.root} archive {commit} > /dev/null || git -C {source.root} fetch"
@@ -76,7 +77,7 @@ def _make(folder: Path, object_format: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BuildError(f"cannot create {folder}: {error.strerror}", "PERFGUARD_CACHE=DIR") from error
+        raise StorageError(f"cannot create {folder}: {error.strerror}", "PERFGUARD_CACHE=DIR") from error
     # Without a template, so that no hook or setting of the user's template gets in.
     answer = ask_git(folder, "init", "--quiet", "--template=", f"--object-format={object_format}")
     if not answer.is_ok:

@@ -35,6 +35,26 @@ def with_patch(location: Location, revision: Revision, file: Path) -> Revision:
         return replace(revision, patch=scratch.patch_against(revision.commit), tree=scratch.write_tree())
 
 
+def with_files(location: Location, revision: Revision, source: Revision, path: str) -> Revision:
+    """`revision` with the file or folder `path` as it is in `source`, whatever it held there. Raises RevisionError."""
+    place = path.strip("/")
+    with open_scratch(location) as scratch:
+        tree = tree_of(scratch, source)
+        # `--literal-pathspecs`: a name with a star is a name.
+        listed = scratch.demand("--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", tree, place)
+        if not listed.output:
+            raise RevisionError(
+                f"--bench-from: {source.name} ({source.commit[:12]}) holds no {place}",
+                f"git ls-tree -r --name-only {source.commit[:12]}",
+            )
+        stage_revision(scratch, revision)
+        scratch.demand("--literal-pathspecs", "rm", "-r", "-f", "--cached", "--quiet", "--ignore-unmatch", "--", place)
+        entries = scratch.folder / "entries"
+        entries.write_bytes(listed.output)
+        scratch.demand("update-index", "-z", "--index-info", stdin=entries)
+        return replace(revision, patch=scratch.patch_against(revision.commit), tree=scratch.write_tree())
+
+
 def changed_files(location: Location, base: Revision, head: Revision) -> frozenset[str]:
     """Paths whose content differs between two revisions, patches included; a changed mode is no other code."""
     with open_scratch(location) as scratch:

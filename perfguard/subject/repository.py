@@ -4,12 +4,14 @@ Only joins the modules beside it; git itself is spoken to there.
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perfguard.records import Revision
-from perfguard.subject import patches, revisions
+from perfguard.subject import patches, ranges, revisions
 from perfguard.subject.checkout import check_out, list_tags
+from perfguard.subject.history_line import Line, line_between
 from perfguard.subject.location import Location, locate
 from perfguard.subject.worktree import WORKTREE, worktree_revision
 
@@ -33,6 +35,29 @@ class Repository:
     def with_patch(self, revision: Revision, file: Path) -> Revision:
         """`revision` with a patch file on top, merged three-way. Raises UsageError or RevisionError."""
         return patches.with_patch(self.location, revision, file)
+
+    def with_files(self, revision: Revision, source: Revision, path: str) -> Revision:
+        """`revision` with the file or folder `path` of `source` in it. Raises RevisionError."""
+        return patches.with_files(self.location, revision, source, path)
+
+    def line_between(
+        self, good: Revision, bad: Revision, *, paths: Sequence[str] = (), all_parents: bool = False
+    ) -> Line:
+        """The commits to search, see `history_line.line_between`. Raises RevisionError."""
+        return line_between(self.location, good, bad, paths=paths, all_parents=all_parents)
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """True also for the same commit."""
+        return ranges.is_ancestor(self.location, older, newer)
+
+    def ancestors(self, commit: str, most: int) -> list[str]:
+        """`commit` and up to `most` commits before it on its main line, newest first."""
+        return ranges.main_line(self.location, commit, most + 1)
+
+    def fork_point(self, one: str, other: str) -> Revision | None:
+        """The best common ancestor of two commits; None if they share none."""
+        found = ranges.merge_base(self.location, one, other)
+        return revisions.describe_commit(self.location, found[:12], found) if found else None
 
     def changed_files(self, base: Revision, head: Revision) -> frozenset[str]:
         """Paths whose content differs, relative to the root."""

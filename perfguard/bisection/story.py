@@ -1,0 +1,274 @@
+"""The story of `bisect`, readable top to bottom: read, confirm, go inside a blamed merge, conclude.
+
+Joins the edges with the pure decisions (state.py, verdict.py). Holds no formula and prints nothing itself.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from perfguard import experiment
+from perfguard.bisection.builds import ANCHOR, Workshop
+from perfguard.bisection.loading import load
+from perfguard.bisection.plan import PlannedBisect, inner_campaign, plan_further, plan_inside, sides_of_merge
+from perfguard.bisection.readings import Search, read_next
+from perfguard.bisection.state import (
+    PAIR,
+    Standing,
+    Stored,
+    confirmation,
+    search_state,
+    setup_of,
+    standing,
+)
+from perfguard.bisection.verdict import bisect_json, reading_json
+from perfguard.comparable import refuse_other_conditions
+from perfguard.errors import Interrupted, UsageError
+from perfguard.launching import Launcher
+from perfguard.policy import stored_policy
+from perfguard.pricing import calibrated_clock_mhz
+from perfguard.records import Revision, Trial
+from perfguard.stats.culprit_links import next_searches
+from perfguard.store import BisectLink, Store
+from perfguard.store.bisects import Role
+from perfguard.subject.repository import Repository
+from perfguard.subject.workspace import open_workspace
+
+# Launches of the shortest confirmation: two blocks, three on fresh builds, and the first run of each build.
+LEAST_CONFIRMATION = 30
+
+
+class Watcher(experiment.Observer, Protocol):
+    """Who watches: a progress display, or nobody."""
+
+    def reading_ended(self, reading: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(kw_only=True)
+class Job:
+    """One process at one bisect. `budget_s` counts from `started_s`; 0 means none."""
+
+    id: str
+    repository: Repository
+    store: Store
+    watcher: Watcher
+    budget_s: float = 0.0
+    started_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def resume_command(self) -> str:
+        return f"perfguard bisect --resume {self.id} --db {self.store.path}"
+
+
+def bisect(planned: PlannedBisect, repository: Repository, store: Store, watcher: Watcher) -> dict[str, Any]:
+    """The commit that changed performance, or PHANTOM: the JSON of a bisect, stored too."""
+    register(planned, store)
+    budget_s = stored_policy(planned.campaign.policy).budget_s
+    return _to_verdict(
+        Job(id=planned.campaign.id, repository=repository, store=store, watcher=watcher, budget_s=budget_s)
+    )
+
+
+def resume(
+    wanted: str, repository: Repository, store: Store, watcher: Watcher, budget_s: float | None = None
+) -> dict[str, Any]:
+    """Go on where a bisect was interrupted or ran out of budget; what it has read is not read again."""
+    campaign = store.campaign(wanted)
+    if campaign.kind != "bisect":
+        raise UsageError(f"{campaign.id} is a {campaign.kind}, not a bisect", "perfguard runs")
+    refuse_other_conditions(campaign)
+    store.set_status(campaign.id, "running")
+    own_s = stored_policy(campaign.policy).budget_s
+    job = Job(
+        id=campaign.id,
+        repository=repository,
+        store=store,
+        watcher=watcher,
+        budget_s=own_s if budget_s is None else budget_s,
+    )
+    return _to_verdict(job)
+
+
+def register(planned: PlannedBisect, store: Store) -> None:
+    """Everything that was asked for, stored before anything runs."""
+    store.add_campaign(planned.campaign)
+    store.add_bisect(planned.campaign.id, planned.search)
+
+
+def _to_verdict(job: Job) -> dict[str, Any]:
+    """Read until one commit is named, confirm it, and so on until the answer stands."""
+    experiment.clear_leftovers(job.watcher)
+    stopped = ""
+    while not stopped and (at := standing(load(job.id, job.store))).state != "done":
+        stopped = _read(job) if at.state == "measure" else _confirm(job, at)
+    verdict = bisect_json(load(job.id, job.store), stopped=stopped)
+    if verdict["outcome"] == "CULPRIT":
+        inside, further = _inside(job), _further(job)
+        verdict = bisect_json(load(job.id, job.store), inside=inside, further=further)
+    job.store.add_verdict(job.id, verdict)
+    job.store.set_status(job.id, "finished")
+    return verdict
+
+
+def _read(job: Job) -> str:
+    """Readings until something else is to be done. Returns why it stopped before that: "budget", or ""."""
+    campaign, trials = job.store.campaign(job.id), list[Trial]()
+    with (
+        experiment.marked_if_interrupted(campaign, trials, job.store, job.resume_command),
+        experiment.waiting_for_machine(
+            campaign, job.watcher, sm_mhz=calibrated_clock_mhz(campaign, job.store)
+        ) as machine,
+        open_workspace() as workspace,
+    ):
+        stored = load(job.id, job.store)  # now, since another process may have gone on with it while we waited
+        trials += stored.trials
+        launcher = Launcher(campaign=campaign, repository=job.repository, workspace=workspace, machine=machine)
+        session = experiment.Session(
+            campaign=stored.campaign,
+            plans=[],
+            trials=trials,
+            store=job.store,
+            launcher=launcher,
+            observer=job.watcher,
+        )
+        known = {build.position: build for build in stored.builds}
+        workshop = Workshop(session=session, search=stored.search, repository=job.repository, known=known)
+        return _read_on(job, Search(stored=stored, session=session, workshop=workshop))
+
+
+def _read_on(job: Job, search: Search) -> str:
+    """GOOD is built first: what that costs is known before the first choice."""
+    search.workshop.prepare(ANCHOR)
+    at = search.refresh()
+    while at.state == "measure":
+        assert at.decision is not None
+        assert at.decision.position is not None
+        if _is_over(job, search, PAIR + (at.decision.position not in search.workshop.ready)):
+            return "budget"
+        read_next(search, at.decision.position)
+        at = search.refresh()
+        job.watcher.reading_ended(reading_json(search.stored, at))
+    return ""
+
+
+def _is_over(job: Job, search: Search, num_launches: int) -> bool:
+    costs_s = [trial.wall_s for trial in search.session.trials]
+    return _would_end_late(job, num_launches * sum(costs_s) / max(1, len(costs_s)))
+
+
+def _would_end_late(job: Job, cost_s: float) -> bool:
+    """Nothing is begun that would end beyond the budget."""
+    return bool(job.budget_s) and time.monotonic() - job.started_s + cost_s > job.budget_s
+
+
+def _confirm(job: Job, at: Standing) -> str:
+    """The named commit against the position before it, by an ordinary comparison on fresh builds of both."""
+    assert at.decision is not None
+    stored = load(job.id, job.store)
+    before, after = at.decision.before or 0, at.decision.after or 0
+    costs_s = [trial.wall_s for trial in stored.trials]
+    if _would_end_late(job, LEAST_CONFIRMATION * sum(costs_s) / max(1, len(costs_s))):
+        return "budget"
+    job.watcher.say(f"confirming {_named(stored, after)} against {_named(stored, before)}, with fresh builds of both")
+    link = _open_link(job.store, job.id, "confirmation", before, after)
+    if link is None:
+        ends = (_revision(job, stored, before), _revision(job, stored, after))
+        campaign = inner_campaign(stored.campaign, stored.search, ends, job.repository, kind="compare")
+        job.store.add_campaign(campaign)
+        job.store.add_blocks(campaign.id, experiment.planned_blocks(campaign))
+        job.store.add_bisect_link(
+            job.id, BisectLink(role="confirmation", other=campaign.id, before=before, after=after)
+        )
+    else:
+        campaign = job.store.campaign(link.other)
+    try:
+        experiment.measure_to_verdict(campaign, job.repository, job.store, job.watcher)
+    except Interrupted as error:
+        raise _interrupted(job, error) from None
+    return ""
+
+
+def _interrupted(job: Job, error: Interrupted) -> Interrupted:
+    """What was interrupted is a part of this bisect: that is what goes on."""
+    job.store.set_status(job.id, "interrupted")
+    return Interrupted(str(error), job.resume_command)
+
+
+def _open_link(store: Store, wanted: str, role: str, before: int, after: int) -> BisectLink | None:
+    """One that was begun and has no verdict yet."""
+    for link in store.bisect_links(wanted):
+        if (link.role, link.before, link.after) == (role, before, after) and store.latest_verdict(link.other) is None:
+            return link
+    return None
+
+
+def _inside(job: Job) -> dict[str, Any] | None:
+    """The search on the branch of a blamed merge: the first branch with a culprit, else the last one searched."""
+    stored = load(job.id, job.store)
+    decision = standing(stored).decision
+    if decision is None or decision.culprit is None or stored.search.all_parents:
+        return None
+    found = None
+    for side in sides_of_merge(stored, decision.before or 0, decision.culprit, job.repository):
+        merge = stored.search.candidates[decision.culprit - 1].revision.commit
+        planned = plan_inside(stored, side, merge, job.repository)
+        if planned is not None:
+            found = _search_inside(job, planned, decision.before or 0, decision.culprit)
+            if found["outcome"] == "CULPRIT":
+                break
+    return found
+
+
+def _search_inside(job: Job, planned: PlannedBisect, before: int, after: int) -> dict[str, Any]:
+    tip = planned.campaign.arms[1].revision.commit
+    job.watcher.say(f"{planned.search.merge[:12]} is a merge: searching the branch it brought, {tip[:12]}")
+    return _search_part(job, planned, "inside", before, after)
+
+
+def _further(job: Job) -> list[dict[str, Any]]:
+    """Where the culprit does not explain all of BAD's slowdown: the searches before it and behind it."""
+    stored = load(job.id, job.store)
+    decision = standing(stored).decision
+    if decision is None or decision.culprit is None:
+        return []
+    found = confirmation(stored, stored.confirmations[decision.culprit])
+    parts = next_searches(setup_of(stored), search_state(stored).readings, decision.culprit, found)
+    if parts:
+        job.watcher.say("the culprit does not explain all of the change: searching before it and behind it")
+    results = []
+    for part in parts:
+        end = part.start + part.setup.num_candidates
+        ends = _revision(job, stored, part.start), _revision(job, stored, end)
+        planned = plan_further(stored, part, ends, job.repository)
+        results.append(_search_part(job, planned, "further", part.start, end))
+    return results
+
+
+def _search_part(job: Job, planned: PlannedBisect, role: Role, before: int, after: int) -> dict[str, Any]:
+    """Once a part: a search that was begun goes on, one that is done measures nothing again."""
+    tip = planned.campaign.arms[1].revision.commit
+    for link in job.store.bisect_links(job.id):
+        if link.role == role and job.store.campaign(link.other).arms[1].revision.commit == tip:
+            break
+    else:
+        register(planned, job.store)
+        link = BisectLink(role=role, other=planned.campaign.id, before=before, after=after)
+        job.store.add_bisect_link(job.id, link)
+    try:
+        return _to_verdict(replace(job, id=link.other))
+    except Interrupted as error:
+        raise _interrupted(job, error) from None
+
+
+def _revision(job: Job, stored: Stored, position: int) -> Revision:
+    """As git has it; what is put on top of every commit comes later."""
+    if position == 0:
+        good = stored.campaign.arms[0].revision
+        return replace(job.repository.resolve(good.commit), name=good.name)
+    return stored.search.candidates[position - 1].revision
+
+
+def _named(stored: Stored, position: int) -> str:
+    revision = stored.search.candidates[position - 1].revision if position else stored.campaign.arms[0].revision
+    return f"{revision.commit[:12]} {revision.subject}".strip()
