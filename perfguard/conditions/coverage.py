@@ -39,6 +39,8 @@ def _text(
     usable: Sequence[str],
     unusable: Mapping[str, str],
 ) -> str:
+    if not num_counted:
+        return "no trial counts, so none of its conditions do"
     if not seen:
         return "machine conditions were not recorded"
     partly = f" in {len(seen)} of {num_counted} trials" if len(seen) < num_counted else ""
