@@ -38,6 +38,8 @@ class Searcher:
             found = self._begun(suspicion, budget_s) or self._new(suspicion, workload, budget_s)
         except UsageError as error:  # rewritten history, a metric that is gone
             self.watcher.say(f"{suspicion.workload}: cannot be searched: {error}")
+            if self.repository.location.is_shallow:  # a deeper clone can
+                return None
             self.store.nights.update_suspicion(replace(suspicion, status="answered", answer="IMPOSSIBLE"))
             return None
         except StoreError:

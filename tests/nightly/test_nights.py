@@ -204,6 +204,18 @@ def test_a_search_that_is_impossible_is_answered_so_and_one_that_was_pruned_begi
         assert {one.id: one.answer for one in store.nights.suspicions()} == {filed.id: "CULPRIT", "s2": "IMPOSSIBLE"}
 
 
+def test_in_a_shallow_clone_a_search_waits_for_a_deeper_one(nights):
+    nights.start()
+    nights.night()
+    nights.commit("Slow", SLOW)
+    nights.night(is_searching=False)
+    # The reference is known and the history between is not.
+    (nights.project.repo / ".git" / "shallow").write_text(nights.project.git("rev-parse", "HEAD") + "\n")
+    night = nights.night(budget_s=3600.0)
+    assert (night["exit_code"], night["searches"]) == (1, [])
+    assert [one["status"] for one in night["waiting"]] == ["open"]
+
+
 def test_two_nights_never_run_at_once(nights):
     nights.start()
     with (
