@@ -6,6 +6,6 @@ docs/database.md describes the tables for people who query the file themselves.
 
 from perfguard.store.bisects import BisectLink
 from perfguard.store.results import Store, open_store
-from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
+from perfguard.store.rows import CampaignOverview, StoredAge, StoredVerdict, TrialCosts
 
-__all__ = ["BisectLink", "CampaignOverview", "Store", "StoredVerdict", "TrialCosts", "open_store"]
+__all__ = ["BisectLink", "CampaignOverview", "Store", "StoredAge", "StoredVerdict", "TrialCosts", "open_store"]

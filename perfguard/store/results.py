@@ -8,7 +8,7 @@ for an id that is not stored.
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,9 +28,9 @@ from perfguard.records import (
     Scope,
     Trial,
 )
-from perfguard.store import bisects, campaigns, connection, exchange, machines, trials
+from perfguard.store import bisects, campaigns, connection, exchange, machines, retention, trials
 from perfguard.store.bisects import BisectLink
-from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
+from perfguard.store.rows import CampaignOverview, StoredAge, StoredVerdict, TrialCosts
 
 Status = Literal["running", "interrupted", "finished"]
 
@@ -45,6 +45,10 @@ def open_store(
     """
     opened = connection.open_read_only if read_only else connection.open_writable
     return Store(path=Path(path), db=opened(Path(path), busy_timeout_s), is_read_only=read_only)
+
+
+class _TakenBack(Exception):  # noqa: N818 - a way out of a transaction, no error of anybody
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +240,50 @@ class Store:
         """
         with open_store(other_path, read_only=True) as other, self._writing(""):
             return exchange.copy(other.db, self.db, campaigns.all_ids(other.db))
+
+    def ages(self) -> list[StoredAge]:
+        """Every campaign with what decides whether it may be pruned, newest first."""
+        with self._reading():
+            return retention.ages(self.db)
+
+    def num_trials(self, ids: Sequence[str]) -> int:
+        with self._reading():
+            return retention.num_trials(self.db, ids)
+
+    def thin(self, campaign_id: str, still_holds: Callable[[], bool]) -> bool:
+        """Take samples and ends of logs away, unless `still_holds` says no to what is left: then nothing changes."""
+        try:
+            with self._writing(campaign_id):
+                retention.thin(self.db, campaign_id)
+                if not still_holds():
+                    raise _TakenBack
+        except _TakenBack:
+            return False
+        return True
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Whole campaigns, all or none. What they share with others stays."""
+        with self._writing(""):
+            retention.remove(self.db, ids)
+
+    def size_bytes(self) -> int:
+        with self._reading():
+            return retention.size_bytes(self.db)
+
+    def compact(self) -> None:
+        """Give the room of what was taken away back to the disk. Needs as much again while it runs."""
+        with self._reading():
+            self.db.execute("VACUUM")
+
+    def is_current(self) -> bool:
+        """Whether the file itself is what is read: an older one opened to read is migrated in memory."""
+        with self._reading():
+            return bool(self.db.execute("PRAGMA database_list").fetchone()[2])
+
+    def copy_to(self, path: Path) -> None:
+        """The file as it is now, at the newest schema, for other programs to read."""
+        with self._reading(), contextlib.closing(sqlite3.connect(path)) as target:
+            self.db.conn.backup(target)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

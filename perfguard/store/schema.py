@@ -10,6 +10,7 @@ from sqlite_utils import Database
 
 from perfguard import __version__
 from perfguard.errors import StoreError
+from perfguard.store.views import QUESTIONS
 
 # "PGRD": tells results.db from any other SQLite file.
 APPLICATION_ID = 0x50475244
@@ -186,6 +187,7 @@ MIGRATIONS = (
     Migration(number=2, name="extensions", statements=EXTENSIONS),
     Migration(number=3, name="bisects", statements=BISECTS),
     Migration(number=4, name="machine readings", statements=MACHINE_READINGS),
+    Migration(number=6, name="views for common questions", statements=QUESTIONS),
 )
 
 

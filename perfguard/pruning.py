@@ -1,0 +1,96 @@
+"""`prune`: room is made in results.db, and no verdict loses what it rests on.
+
+First samples and ends of logs of old campaigns go, checked by deriving each verdict again without them; then old
+comparisons that never said anything. What is old and what may go is decided by pure functions here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from perfguard.errors import StoreError, UsageError
+from perfguard.policy import PRUNE_MIN_AGE_S
+from perfguard.replay import replay_one
+from perfguard.store import Store, StoredAge
+
+SCHEMA = "perfguard/prune@1"
+# Only a verdict that can be derived again can be shown to hold without samples.
+REPLAYED_KINDS = ("compare", "bisect")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keep:
+    """How much stays whole: campaigns touched within `age_s` seconds, or the newest `num_last`. One of them is set."""
+
+    age_s: float | None = None
+    num_last: int | None = None
+
+
+def old(ages: Sequence[StoredAge], keep: Keep, now: datetime) -> list[StoredAge]:
+    """Those beyond what is kept; `ages` newest first. What was touched within a day may be at work: never old."""
+    least = keep.age_s if keep.age_s is not None else PRUNE_MIN_AGE_S
+    before = now - timedelta(seconds=max(least, PRUNE_MIN_AGE_S))
+    beyond = ages[keep.num_last :] if keep.num_last is not None else ages
+    return [one for one in beyond if datetime.fromisoformat(one.touched_at) < before]
+
+
+def is_removable(one: StoredAge) -> bool:
+    """A comparison that never came to a conclusion and that nothing else in the file names."""
+    return one.kind == "compare" and not one.is_decided and not one.is_named
+
+
+def is_thinnable(one: StoredAge) -> bool:
+    return one.kind in REPLAYED_KINDS and not is_removable(one) and one.samples_bytes + one.log_bytes > 0
+
+
+def plan(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
+    """What `prune` would do, as the JSON of a dry run. Reads only."""
+    beyond = old(store.ages(), keep, now)
+    thinned = [one for one in beyond if is_thinnable(one)]
+    removed = [one.id for one in beyond if is_removable(one)]
+    return {
+        "schema": SCHEMA,
+        "is_dry_run": True,
+        "num_old": len(beyond),
+        "thinned": [one.id for one in thinned],
+        "thinned_bytes": sum(one.samples_bytes + one.log_bytes for one in thinned),
+        "removed": removed,
+        "removed_trials": store.num_trials(removed),
+        "left_whole": [],
+        "freed_bytes": 0,
+        "problem": "",
+    }
+
+
+def prune(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
+    """Do it. Each campaign is one transaction, so an interruption leaves a file that is whole."""
+    planned = plan(store, keep, now)
+    before_bytes = store.size_bytes()
+    left_whole = [one for one in planned["thinned"] if not store.thin(one, lambda one=one: _agrees(store, one))]
+    store.remove(planned["removed"])
+    problem = _compacted(store)
+    return {
+        **planned,
+        "is_dry_run": False,
+        "thinned": [one for one in planned["thinned"] if one not in left_whole],
+        "left_whole": left_whole,
+        "freed_bytes": before_bytes - store.size_bytes(),
+        "problem": problem,
+    }
+
+
+def _agrees(store: Store, campaign: str) -> bool:
+    try:
+        return bool(replay_one(store, campaign)["agrees"])
+    except UsageError:  # no verdict, or a search that is still going on: nothing shows that it needs no more
+        return False
+
+
+def _compacted(store: Store) -> str:
+    """What kept the file from shrinking, "" if nothing did. Its rows are gone all the same."""
+    try:
+        store.compact()
+    except StoreError as error:
+        return str(error)
+    return ""
