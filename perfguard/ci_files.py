@@ -25,7 +25,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
 }
 
 NEXT_STEPS: Mapping[str, str] = {
-    "github": "set WORKLOAD and the runner's labels at the top of both files, then read docs/ci.md on pull requests from forks",
+    "github": "adapt env and runs-on in both files, and read their comments on pull requests from forks",
     "gitlab": "add `include: {local: .gitlab/perfguard.yml}` to .gitlab-ci.yml, then a schedule under Build > Pipeline schedules",
     "systemd": "systemctl --user link ./systemd/perfguard-nightly.* && systemctl --user enable --now perfguard-nightly.timer",
     "slurm": "set partition and GPUs at the top, then sbatch slurm/perfguard-nightly.sbatch",

@@ -81,9 +81,12 @@ def prune(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
 
 
 def _agrees(store: Store, campaign: str) -> bool:
+    """False also where there is no verdict, a search still goes on, or an older version wrote what cannot be derived
+    again: nothing shows then that no more is needed.
+    """
     try:
         return bool(replay_one(store, campaign)["agrees"])
-    except UsageError:  # no verdict, or a search that is still going on: nothing shows that it needs no more
+    except (UsageError, LookupError, TypeError, ValueError):
         return False
 
 

@@ -1,5 +1,7 @@
 """How long reading takes when results.db holds 100,000 trials. Prints medians in seconds; writes nothing else.
 
+The views are read as Datasette shows a page of them: the first hundred rows.
+
 Usage: python benchmarks/store/measure.py [--trials 100000] [--folder DIR]
 """
 
@@ -8,11 +10,15 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from perfguard import pruning
 from perfguard.records import Arm, Campaign, Metric, Revision, Trial, Workload
 from perfguard.store import Store, campaigns, open_store, trials
+from perfguard.store.descriptions import VIEWS
 
 TRIALS_A_CAMPAIGN = 40
 SHARED = {"environment": {f"VARIABLE_{k}": "x" * 40 for k in range(60)}, "versions": {"torch": "2.13.0"}}
@@ -25,11 +31,11 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "results.db"
-        print(f"add_trial, one by one      {write_one_by_one(Path(folder) / 'small.db'):.4f}")
+        print(f"add_trial, one by one          {write_one_by_one(Path(folder) / 'small.db'):.4f}")
         fill(path, options.trials)
         print(f"{options.trials} trials, {path.stat().st_size / 1e6:.0f} MB")
         for name, read in readings():
-            print(f"{name:26s} {measured(path, read):.4f}")
+            print(f"{name:30s} {measured(path, read):.4f}")
 
 
 def measured(path: Path, read: Callable[[Store], Any], repeats: int = 5) -> float:
@@ -52,6 +58,13 @@ def readings() -> Iterator[tuple[str, Callable[[Store], Any]]]:
     yield "trials(one campaign)", lambda store: store.trials("c-000012")
     yield "trials(one), no record", lambda store: store.trials("c-000012", with_record=False)
     yield "trial_costs()", lambda store: store.trial_costs("moe", {"gpu": "H200"})
+    yield "prune --dry-run", lambda store: pruning.plan(store, pruning.Keep(age_s=90 * 86_400), datetime.now(UTC))
+    for view in VIEWS:
+        yield f"view {view}", partial(first_page, view)
+
+
+def first_page(view: str, store: Store) -> None:
+    store.db.execute(f"SELECT * FROM {view} LIMIT 101").fetchall()
 
 
 def write_one_by_one(path: Path, num_trials: int = 50) -> float:
