@@ -10,13 +10,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perfguard import pruning
-from perfguard.records import Arm, Campaign, Metric, Revision, Trial, Workload
+from perfguard.records import Arm, Campaign, Metric, Reason, Revision, Trial, Workload
 from perfguard.store import Store, campaigns, open_store, trials
 from perfguard.store.descriptions import VIEWS
 
@@ -84,9 +85,22 @@ def fill(path: Path, num_trials: int) -> None:
     with open_store(path) as store, store._writing(""):
         for number in range(num_trials):
             campaign_number, slot = divmod(number, TRIALS_A_CAMPAIGN)
+            id = f"c-{campaign_number:06d}"
             if slot == 0:
                 campaigns.insert(store.db, campaign(campaign_number))
-            trials.insert(store.db, f"c-{campaign_number:06d}", trial(slot))
+                campaigns.insert_verdict(store.db, id, verdict(campaign_number))
+            trials.insert(store.db, id, trial(slot) if number % 50 else failed(slot))
+
+
+def verdict(number: int) -> dict[str, Any]:
+    """As long as a real one; every third says nothing."""
+    outcome = "INCONCLUSIVE" if number % 3 == 0 else "EQUIVALENT"
+    return {"outcome": outcome, "sentence": "No change beyond 2 %.", "filler": [{"code": "ODDS", "text": "x" * 100}] * 50}
+
+
+def failed(slot: int) -> Trial:
+    reason = Reason(code="crashed", text="exit code 1")
+    return replace(trial(slot), status="crashed", values={}, reasons=(reason,), record={"log_tail": "x" * 2000})
 
 
 def campaign(number: int) -> Campaign:
