@@ -24,7 +24,8 @@ def browse(path: Path, port: int) -> None:
         raise UsageError("datasette is not installed, or not on PATH", INSTALL)
     with TemporaryDirectory(prefix="perfguard-browse-") as folder:
         shown = _shown(path, Path(folder))
-        command = [datasette, "serve", *_opened(shown), "--port", str(port), *_explained(datasette, shown, Path(folder))]
+        explained = _explained(datasette, shown, Path(folder))
+        command = [datasette, "serve", *_opened(shown), "--port", str(port), *explained]
         try:
             code = subprocess.run(command, check=False).returncode
         except KeyboardInterrupt:  # the way to end it

@@ -26,8 +26,8 @@ FILES: Mapping[str, Mapping[str, str]] = {
 
 NEXT_STEPS: Mapping[str, str] = {
     "github": "adapt env and runs-on in both files, and read their comments on pull requests from forks",
-    "gitlab": "add `include: {local: .gitlab/perfguard.yml}` to .gitlab-ci.yml, then a schedule under Build > Pipeline schedules",
-    "systemd": "systemctl --user link ./systemd/perfguard-nightly.* && systemctl --user enable --now perfguard-nightly.timer",
+    "gitlab": "include .gitlab/perfguard.yml in .gitlab-ci.yml and add a schedule (Build > Pipeline schedules)",
+    "systemd": "systemctl --user link ./systemd/*; systemctl --user enable --now perfguard-nightly.timer",
     "slurm": "set partition and GPUs at the top, then sbatch slurm/perfguard-nightly.sbatch",
 }
 
@@ -43,9 +43,8 @@ def ci_files(system: str, project: Path) -> dict[str, str]:
 def write(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> list[Path]:
     """All of them, or none where one is there already. Raises UsageError then, and where they cannot be written."""
     paths = {folder / path: text for path, text in files.items()}
-    if there := [str(path) for path in paths if path.exists()]:
-        if not overwrite:
-            raise UsageError(f"{', '.join(there)} exists; nothing was written", "perfguard ci init … --force")
+    if (there := [str(path) for path in paths if path.exists()]) and not overwrite:
+        raise UsageError(f"{', '.join(there)} exists; nothing was written", "perfguard ci init … --force")
     for path, text in paths.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ comparisons that never said anything. What is old and what may go is decided by 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from perfguard.errors import StoreError, UsageError
@@ -67,7 +68,7 @@ def prune(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
     """Do it. Each campaign is one transaction, so an interruption leaves a file that is whole."""
     planned = plan(store, keep, now)
     before_bytes = store.size_bytes()
-    left_whole = [one for one in planned["thinned"] if not store.thin(one, lambda one=one: _agrees(store, one))]
+    left_whole = [one for one in planned["thinned"] if not store.thin(one, partial(_agrees, store, one))]
     store.remove(planned["removed"])
     problem = _compacted(store)
     return {

@@ -95,7 +95,8 @@ def fill(path: Path, num_trials: int) -> None:
 def verdict(number: int) -> dict[str, Any]:
     """As long as a real one; every third says nothing."""
     outcome = "INCONCLUSIVE" if number % 3 == 0 else "EQUIVALENT"
-    return {"outcome": outcome, "sentence": "No change beyond 2 %.", "filler": [{"code": "ODDS", "text": "x" * 100}] * 50}
+    filler = [{"code": "ODDS", "text": "x" * 100}] * 50
+    return {"outcome": outcome, "sentence": "No change beyond 2 %.", "filler": filler}
 
 
 def failed(slot: int) -> Trial:

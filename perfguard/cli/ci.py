@@ -13,7 +13,7 @@ from perfguard.errors import UsageError
 @app.command()
 def ci(
     action: Annotated[str, typer.Argument(help="init: write the files.")],
-    system: Annotated[str, typer.Argument(help="github, gitlab, systemd or slurm.")],
+    system: Annotated[str, typer.Argument(help="github, gitlab, systemd or slurm.")] = "",
     output: Annotated[Path | None, typer.Option(help="Folder. Default: that of the project.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:

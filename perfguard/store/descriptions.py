@@ -78,7 +78,7 @@ VIEWS: Mapping[str, Described] = {
             "scope": "full, slice or in-process",
             "metric": "name of the metric",
             "num_pairs": "pairs of launches of one side in one block",
-            "noise_percent": "standard deviation between launches, percent of the value (0.8862 × mean difference of a pair)",
+            "noise_percent": "standard deviation between launches in percent: 0.8862 × mean difference of a pair",
         },
     ),
     "trials_wide": Described(
@@ -177,7 +177,7 @@ TABLES: Mapping[str, Described] = {
         },
     ),
     "extensions": Described(
-        row="a further part of an undecided comparison, stored before it runs; its blocks have stages 2k + 1 and 2k + 2",
+        row="a further part of an undecided comparison, stored before it runs; its blocks: stages 2k + 1 and 2k + 2",
         columns={
             "campaign": _CAMPAIGN,
             "number": "k, from 1",

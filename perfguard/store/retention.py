@@ -68,9 +68,9 @@ def thin(db: Database, campaign: str) -> None:
 def remove(db: Database, campaigns: Sequence[str]) -> None:
     """Campaigns with all that belongs to them, and the content that only they used."""
     for campaign in campaigns:
-        shared = [row[0] for row in db.execute("SELECT sha256 FROM campaign_provenance WHERE campaign = ?", (campaign,))]
+        used = db.execute("SELECT sha256 FROM campaign_provenance WHERE campaign = ?", (campaign,)).fetchall()
         db.execute("DELETE FROM campaigns WHERE id = ?", (campaign,))
-        for sha256 in shared:
+        for (sha256,) in used:
             unused = "NOT EXISTS (SELECT 1 FROM campaign_provenance u WHERE u.sha256 = provenance.sha256)"
             db.execute(f"DELETE FROM provenance WHERE sha256 = ? AND {unused}", (sha256,))
 

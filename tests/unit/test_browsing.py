@@ -1,4 +1,4 @@
-"""`browse` hands the file to Datasette read-only, with words and questions; a stand-in on PATH writes down what it got."""
+"""`browse` hands the file to Datasette read-only, with words and questions; a stand-in writes down what it got."""
 
 import json
 import os

@@ -126,9 +126,7 @@ def test_a_shallow_clone_is_refused_and_a_whole_one_is_not(name, tmp_path):
     git(whole, "init", "--quiet")
     for message in "ab":
         git(whole, "commit", "--quiet", "--allow-empty", "--message", message)
-    subprocess.run(
-        ["git", "clone", "--quiet", "--depth", "1", whole.as_uri(), tmp_path / "shallow"], check=True, capture_output=True
-    )
+    git(tmp_path, "clone", "--quiet", "--depth", "1", whole.as_uri(), "shallow")
     codes = [
         subprocess.run(["bash", "-e", "-c", check], cwd=folder, capture_output=True, check=False).returncode
         for folder in (whole, tmp_path / "shallow")
@@ -177,7 +175,7 @@ def stub(folder, name, text):
 
 
 def batch_job(folder, night):
-    """The batch script in a project, with stand-ins for every program it calls; `night` is that of perfguard nightly."""
+    """The batch script in a project, with stand-ins for every program it calls; `night` is what a night does."""
     project, programs = folder / "project", folder / "bin"
     project.mkdir()
     programs.mkdir()

@@ -112,7 +112,8 @@ def test_failures_are_counted_by_reason_with_the_latest_of_them(tmp_path):
         return cases.trial(number, **{**cases.FAILED, "reasons": reason, "started_at": at, **more})
 
     trials = [failed(0, "oom", 1), failed(1, "oom", 5), failed(2, "oom", 3), failed(3, "late", 4, status="timed_out")]
-    found = asked(filled(tmp_path / "r.db", [*trials, cases.trial(5)]), "SELECT * FROM failures_by_reason ORDER BY reason")
+    path = filled(tmp_path / "r.db", [*trials, cases.trial(5)])
+    found = asked(path, "SELECT * FROM failures_by_reason ORDER BY reason")
     assert [(row["status"], row["reason"], row["num_trials"], row["last_text"]) for row in found] == [
         ("timed_out", "late", 1, "late at 4"),
         ("crashed", "oom", 3, "oom at 5"),
@@ -124,7 +125,8 @@ def test_a_week_begins_on_monday_and_counts_hours_of_all_launches(tmp_path):
     times = ("2026-01-04T23:59:59+00:00", "2026-01-05T00:00:00+00:00", "2026-01-11T12:00:00+00:00")
     trials = [cases.trial(k, started_at=time, wall_s=1800.0) for k, time in enumerate(times)]
     trials.append(cases.trial(3, **{**cases.FAILED, "started_at": times[0], "wall_s": 5400.0}))
-    found = asked(filled(tmp_path / "r.db", trials), "SELECT week, num_launches, num_failed, hours FROM launches_by_week")
+    path = filled(tmp_path / "r.db", trials)
+    found = asked(path, "SELECT week, num_launches, num_failed, hours FROM launches_by_week")
     assert [tuple(row.values()) for row in found] == [("2025-12-29", 2, 1, 2.0), ("2026-01-05", 2, 0, 1.0)]
 
 
