@@ -14,7 +14,7 @@ from perfguard.errors import UsageError
 FILES: Mapping[str, Mapping[str, str]] = {
     "github": {
         "github-nightly.yml": ".github/workflows/nightly.yml",
-        "github-gate.yml": ".github/workflows/perfguard-gate.yml",
+        "github-pull-request.yml": ".github/workflows/perfguard-pull-request.yml",
     },
     "gitlab": {"gitlab.yml": ".gitlab/perfguard.yml"},
     "systemd": {

@@ -4,7 +4,7 @@ First samples and ends of logs of old campaigns go, checked by deriving each ver
 comparisons that never said anything. What is old and what may go is decided by pure functions here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -42,7 +42,9 @@ def is_removable(one: StoredAge) -> bool:
 
 
 def is_thinnable(one: StoredAge) -> bool:
-    return one.kind in REPLAYED_KINDS and not is_removable(one) and one.samples_bytes + one.log_bytes > 0
+    """Whether there is something to take that replay can then be asked about."""
+    has_weight = one.may_have_telemetry or one.samples_bytes + one.log_bytes > 0
+    return one.kind in REPLAYED_KINDS and not is_removable(one) and has_weight
 
 
 def plan(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
@@ -64,21 +66,36 @@ def plan(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
     }
 
 
-def prune(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
-    """Do it. Each campaign is one transaction, so an interruption leaves a file that is whole."""
+def prune(store: Store, keep: Keep, now: datetime, holds: Callable[[Store, str], bool] | None = None) -> dict[str, Any]:
+    """Do it. Each campaign is one transaction, so an interruption leaves a file that is whole.
+
+    `holds`: whether a campaign's verdict comes out the same from what is stored (by default, replay).
+    """
     planned = plan(store, keep, now)
     before_bytes = store.size_bytes()
-    left_whole = [one for one in planned["thinned"] if not store.thin(one, partial(_agrees, store, one))]
+    taken = {one: _thinned(store, one, holds or _agrees) for one in planned["thinned"]}
     store.remove(planned["removed"])
     problem = _compacted(store)
     return {
         **planned,
         "is_dry_run": False,
-        "thinned": [one for one in planned["thinned"] if one not in left_whole],
-        "left_whole": left_whole,
+        "thinned": [one for one, (num_bytes, _) in taken.items() if num_bytes],
+        "thinned_bytes": sum(num_bytes for num_bytes, _ in taken.values()),
+        "left_whole": [one for one, (num_bytes, is_refused) in taken.items() if is_refused and not num_bytes],
         "freed_bytes": before_bytes - store.size_bytes(),
         "problem": problem,
     }
+
+
+def _thinned(store: Store, campaign: str, holds: Callable[[Store, str], bool]) -> tuple[int, bool]:
+    """Bytes taken, and whether the verdict needed something. Telemetry goes too, unless the verdict rests on it: on a
+    trial that the machine's conditions made void.
+    """
+    found = partial(holds, store, campaign)
+    num_bytes = store.thin(campaign, found, with_telemetry=True)
+    if num_bytes is not None:
+        return num_bytes, False
+    return store.thin(campaign, found, with_telemetry=False) or 0, True
 
 
 def _agrees(store: Store, campaign: str) -> bool:

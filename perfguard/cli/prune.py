@@ -19,7 +19,7 @@ def prune(
     db: o.Db = "",
     json_file: o.Json = "",
 ) -> None:
-    """Make room: samples and ends of logs of old comparisons go, then old comparisons that never said anything.
+    """Make room: samples, telemetry and logs of old comparisons go, then old comparisons that never said anything.
 
     No verdict, bisect, night, pin or ack loses what it rests on: each verdict is derived again before anything goes.
 
@@ -46,12 +46,12 @@ def _lines(result: dict[str, Any], path: Path) -> list[str]:
     would = "would go" if result["is_dry_run"] else "gone"
     lines = [
         f"{path}: {result['num_old']} campaigns are old enough",
-        f"{would}: samples and ends of logs of {len(result['thinned'])} campaigns, "
-        f"{result['thinned_bytes'] / 1e6:.1f} MB",
+        f"{would}: samples, telemetry and ends of logs of {len(result['thinned'])} campaigns, "
+        f"{result['thinned_bytes'] / 1e6:.1f} MB{' and telemetry' if result['is_dry_run'] else ''}",
         f"{would}: {len(result['removed'])} comparisons without a conclusion, {result['removed_trials']} trials",
     ]
     if result["left_whole"]:
-        lines.append(f"left whole, their verdicts do not come out the same: {', '.join(result['left_whole'])}")
+        lines.append(f"left as they are, their verdicts need what is left: {', '.join(result['left_whole'])}")
     if not result["is_dry_run"]:
         lines.append(f"freed: {result['freed_bytes'] / 1e6:.1f} MB")
     if result["problem"]:

@@ -231,8 +231,20 @@ TABLES: Mapping[str, Described] = {
             "document": "the JSON that `perfguard report -f json` gives",
         },
     ),
+    "machine_readings": Described(
+        row="a reading of a machine's own history: level of base, PCIe link, `doctor --bench`; belongs to no campaign",
+        columns={
+            "machine": "hash of the host's name",
+            "name": "what was read",
+            "measured_at": "when, UTC",
+            "source": "the campaign that it comes from, or bench",
+            "value": "as measured",
+            "unit": "of the value",
+            "facts": "JSON: what was known of the machine then",
+        },
+    ),
     "provenance": Described(
-        row="content stored once, named by its sha256: environment, versions, origin, machine, method, patches",
+        row="content stored once, by its sha256: environment, versions, origin, machine, method, conditions, patches",
         columns={
             "sha256": "of the content before compression",
             "kind": "json or bytes",

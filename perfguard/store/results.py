@@ -227,7 +227,7 @@ class Store:
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             with open_store(partial) as other, other._writing(""):
-                counts = exchange.copy(self.db, other.db, wanted)
+                counts = exchange.copy(self.db, other.db, wanted, is_all=set(wanted) == set(campaigns.all_ids(self.db)))
             os.replace(partial, target)
         finally:
             partial.unlink(missing_ok=True)
@@ -239,7 +239,7 @@ class Store:
         Raises StoreError, with nothing merged, when the same id has another content there.
         """
         with open_store(other_path, read_only=True) as other, self._writing(""):
-            return exchange.copy(other.db, self.db, campaigns.all_ids(other.db))
+            return exchange.copy(other.db, self.db, campaigns.all_ids(other.db), is_all=True)
 
     def ages(self) -> list[StoredAge]:
         """Every campaign with what decides whether it may be pruned, newest first."""
@@ -250,16 +250,18 @@ class Store:
         with self._reading():
             return retention.num_trials(self.db, ids)
 
-    def thin(self, campaign_id: str, still_holds: Callable[[], bool]) -> bool:
-        """Take samples and ends of logs away, unless `still_holds` says no to what is left: then nothing changes."""
+    def thin(self, campaign_id: str, still_holds: Callable[[], bool], *, with_telemetry: bool) -> int | None:
+        """Take samples and ends of logs away; bytes taken. None where `still_holds` says no to what is left: then
+        nothing changes. It is not asked where there is nothing to take.
+        """
         try:
             with self._writing(campaign_id):
-                retention.thin(self.db, campaign_id)
-                if not still_holds():
+                taken_bytes = retention.thin(self.db, campaign_id, with_telemetry=with_telemetry)
+                if taken_bytes and not still_holds():
                     raise _TakenBack
         except _TakenBack:
-            return False
-        return True
+            return None
+        return taken_bytes
 
     def remove(self, ids: Sequence[str]) -> None:
         """Whole campaigns, all or none. What they share with others stays."""

@@ -5,20 +5,26 @@ Opens no file and ends no transaction.
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlite_utils import Database
 
-from perfguard.store import codec
+from perfguard.store import codec, content
 from perfguard.store.rows import StoredAge
 
-# What belongs to one campaign or to the file itself. Every other table, also one that a later version adds, is taken
-# for somebody who rests on the campaigns that it names.
+# What belongs to one campaign or to the file itself, and readings of a machine, which say where they come from and
+# stand without it. Every other table, also one that a later version adds, is taken for one that rests on the campaigns
+# it names.
 _OWN_TABLES = frozenset(
     {
-        "arms", "blocks", "campaign_provenance", "campaigns", "extensions", "meta", "migrations", "provenance",
-        "samples", "trials", "verdicts",
+        "arms", "blocks", "campaign_provenance", "campaigns", "extensions", "machine_readings", "meta", "migrations",
+        "provenance", "samples", "trials", "verdicts",
     }
 )  # fmt: skip
+_UNUSED = "NOT EXISTS (SELECT 1 FROM campaign_provenance u WHERE u.sha256 = provenance.sha256)"
+# Conditions hold telemetry, which the validity of a trial may rest on. LIKE: a record may hold NaN, which is no JSON.
+_CONDITIONS = '"conditions":{"$json":'
+_WITH_CONDITIONS = f"SELECT id, record FROM trials WHERE campaign = ? AND record LIKE '%{_CONDITIONS}%'"
 _UNDECIDED = "('', 'INCONCLUSIVE', 'INVALID')"
 
 
@@ -35,7 +41,9 @@ def ages(db: Database) -> list[StoredAge]:
                     THEN coalesce((SELECT max(t.started_at) FROM trials t WHERE t.campaign = c.id), '')
                     ELSE '' END) AS touched_at,
             EXISTS (SELECT 1 FROM verdicts v WHERE v.campaign = c.id AND v.outcome NOT IN {_UNDECIDED}) AS is_decided,
-            EXISTS (SELECT 1 FROM trials t WHERE t.campaign = c.id AND t.status <> 'ok') AS has_failures
+            EXISTS (SELECT 1 FROM trials t WHERE t.campaign = c.id AND t.status <> 'ok') AS has_failures,
+            coalesce((SELECT t.record LIKE '%{_CONDITIONS}%' AND t.record NOT LIKE '%"pruned":[%"conditions"%'
+                      FROM trials t WHERE t.campaign = c.id LIMIT 1), 0) AS may_have_telemetry
         FROM campaigns c ORDER BY c.created_at DESC, c.rowid DESC"""
     )
     return [
@@ -45,6 +53,7 @@ def ages(db: Database) -> list[StoredAge]:
             touched_at=row["touched_at"],
             is_decided=bool(row["is_decided"]),
             is_named=row["id"] in named,
+            may_have_telemetry=bool(row["may_have_telemetry"]),
             samples_bytes=sizes.get(row["id"], 0),
             log_bytes=sum(len(tail) for _, _, tail in _log_tails(db, row["id"])) if row["has_failures"] else 0,
         )
@@ -57,12 +66,47 @@ def num_trials(db: Database, campaigns: Sequence[str]) -> int:
     return sum(int(db.execute(count, (campaign,)).fetchone()[0]) for campaign in campaigns)
 
 
-def thin(db: Database, campaign: str) -> None:
-    """Take samples (telemetry among them) and the ends of logs; a failed trial's reasons keep what they quote."""
+def thin(db: Database, campaign: str, *, with_telemetry: bool) -> int:
+    """Take samples and the ends of logs; a failed trial's reasons keep what they quote. Returns bytes taken."""
+    held = db.execute("SELECT coalesce(sum(length(data)), 0) FROM samples WHERE campaign = ?", (campaign,)).fetchone()
     db.execute("DELETE FROM samples WHERE campaign = ?", (campaign,))
-    for trial, record, _ in list(_log_tails(db, campaign)):
-        thinned = codec.dump({**record, "log_tail": ""})
-        db.execute("UPDATE trials SET record = ? WHERE campaign = ? AND id = ?", (thinned, campaign, trial))
+    taken_bytes = int(held[0])
+    for trial, record, tail in list(_log_tails(db, campaign)):
+        _store_thinner(db, campaign, trial, {**record, "log_tail": ""}, "log_tail")
+        taken_bytes += len(tail)
+    return taken_bytes + (_take_telemetry(db, campaign) if with_telemetry else 0)
+
+
+def _take_telemetry(db: Database, campaign: str) -> int:
+    """What was read of GPUs during launches. What was read before and after them stays."""
+    read, taken_bytes = content.loader(db), 0
+    for trial, text in db.execute(_WITH_CONDITIONS, (campaign,)).fetchall():
+        record = json.loads(text)
+        sha256 = record["conditions"]["$json"]
+        whole = read(sha256)
+        gpus = {
+            uuid: {key: seen[key] for key in seen if key != "during"} for uuid, seen in whole.get("gpus", {}).items()
+        }
+        if gpus != whole.get("gpus", {}):
+            packed = codec.pack({"conditions": {**whole, "gpus": gpus}})
+            content.add(db, campaign, packed)
+            _store_thinner(db, campaign, trial, {**record, **json.loads(packed.text)}, "conditions")
+            db.execute("DELETE FROM campaign_provenance WHERE campaign = ? AND sha256 = ?", (campaign, sha256))
+            taken_bytes += _drop_unused(db, sha256)
+    return taken_bytes
+
+
+def _store_thinner(db: Database, campaign: str, trial: str, record: dict[str, Any], taken: str) -> None:
+    """With a mark, so that a merge takes it for the same trial as a whole copy."""
+    marked = codec.dump({**record, "pruned": sorted({*record.get("pruned", ()), taken})})
+    db.execute("UPDATE trials SET record = ? WHERE campaign = ? AND id = ?", (marked, campaign, trial))
+
+
+def _drop_unused(db: Database, sha256: str) -> int:
+    """Content that no campaign refers to any more; its bytes in the file, 0 where it is still used."""
+    row = db.execute(f"SELECT length(data) FROM provenance WHERE sha256 = ? AND {_UNUSED}", (sha256,)).fetchone()
+    db.execute(f"DELETE FROM provenance WHERE sha256 = ? AND {_UNUSED}", (sha256,))
+    return 0 if row is None else int(row[0])
 
 
 def remove(db: Database, campaigns: Sequence[str]) -> None:
@@ -71,8 +115,7 @@ def remove(db: Database, campaigns: Sequence[str]) -> None:
         used = db.execute("SELECT sha256 FROM campaign_provenance WHERE campaign = ?", (campaign,)).fetchall()
         db.execute("DELETE FROM campaigns WHERE id = ?", (campaign,))
         for (sha256,) in used:
-            unused = "NOT EXISTS (SELECT 1 FROM campaign_provenance u WHERE u.sha256 = provenance.sha256)"
-            db.execute(f"DELETE FROM provenance WHERE sha256 = ? AND {unused}", (sha256,))
+            _drop_unused(db, sha256)
 
 
 def size_bytes(db: Database) -> int:
@@ -85,7 +128,7 @@ def _sample_sizes(db: Database) -> Iterator[tuple[str, int]]:
     yield from db.execute("SELECT campaign, sum(length(data)) FROM samples GROUP BY campaign")
 
 
-def _log_tails(db: Database, campaign: str) -> Iterator[tuple[str, dict[str, object], str]]:
+def _log_tails(db: Database, campaign: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """(trial, its record as stored, end of its log). A clean launch has none."""
     rows = db.execute("SELECT id, record FROM trials WHERE campaign = ? AND status <> 'ok'", (campaign,)).fetchall()
     for trial, text in rows:

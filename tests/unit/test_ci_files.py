@@ -21,7 +21,7 @@ from perfguard.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = typer.main.get_command(app).commands
-WORKFLOWS = ("nightly.yml", "perfguard-gate.yml")
+WORKFLOWS = ("nightly.yml", "perfguard-pull-request.yml")
 SCHEMAS = {"github": ["vendor.github-workflows"], "gitlab": ["vendor.gitlab-ci", "--data-transform", "gitlab-ci"]}
 
 
@@ -104,8 +104,8 @@ def test_actions_of_others_are_named_by_their_commit(name, tmp_path):
 
 
 def test_a_pull_request_from_a_fork_waits_for_its_label_after_every_push(tmp_path):
-    found = workflow("perfguard-gate.yml", tmp_path)
-    condition = " ".join(found["jobs"]["gate"]["if"].split())
+    found = workflow("perfguard-pull-request.yml", tmp_path)
+    condition = " ".join(found["jobs"]["compare"]["if"].split())
     assert condition == (
         "(github.event.action != 'labeled' && github.event.pull_request.head.repo.full_name == github.repository) || "
         "(github.event.action == 'labeled' && github.event.label.name == 'measure-performance')"
@@ -231,7 +231,7 @@ def test_every_command_in_a_template_is_understood_by_the_program(name, line):
 def test_files_that_are_there_are_left_alone_unless_forced(tmp_path):
     (mine,) = written("gitlab", tmp_path)
     mine.write_text("mine")
-    other = tmp_path / ".github/workflows/perfguard-gate.yml"
+    other = tmp_path / ".github/workflows/perfguard-pull-request.yml"
     other.parent.mkdir(parents=True)
     other.write_text("mine too")
     with pytest.raises(UsageError, match=r"gitlab/perfguard\.yml exists; nothing was written"):

@@ -48,6 +48,7 @@ def test_only_a_comparison_that_nobody_names_and_that_said_nothing_may_go_whole(
 def test_only_what_can_be_derived_again_loses_its_samples():
     assert is_thinnable(age(is_decided=True, samples_bytes=1))
     assert is_thinnable(age(is_named=True, log_bytes=1))
+    assert is_thinnable(age(is_decided=True, may_have_telemetry=True))
     assert not is_thinnable(age(is_decided=True))
     assert not is_thinnable(age(samples_bytes=1)), "it goes whole"
     assert not is_thinnable(age(kind="calibrate", is_decided=True, samples_bytes=1))
@@ -164,6 +165,64 @@ def test_a_campaign_whose_verdict_would_not_come_out_the_same_loses_nothing(tmp_
     assert cases.rows(path, count) == before != [(0,)]
 
 
+def telemetry(path):
+    """Series of the card that are left, by trial."""
+    with open_store(path, read_only=True) as store:
+        records = [trial.record for trial in store.trials("c-0001")]
+    return [record["conditions"]["gpus"]["GPU-1"].get("during", {}).get("fields", {}) for record in records]
+
+
+def with_telemetry(path):
+    seen = {"before": {"temperature_c": 40}, "during": {"fields": {"sm_clock_mhz": [[0.1, 1980]]}}, "after": {}}
+    conditions = {"gpus": {"GPU-1": seen}, "host": {"before": {}}}
+    with open_store(cases.filled(path, 0)) as store:
+        store.add_verdict("c-0001", {"outcome": "EQUIVALENT"})
+        store.add_trial("c-0001", cases.trial(0, record={"conditions": conditions, "plain_s": [0.1] * 40}))
+        store.add_trial("c-0001", cases.trial(1, record={"conditions": conditions, "log_tail": ""}))
+    cases_date(path)
+    return path
+
+
+def test_telemetry_that_a_verdict_rests_on_stays_and_the_rest_goes(tmp_path):
+    path = with_telemetry(tmp_path / "r.db")
+
+    def rests_on_telemetry(store, campaign):
+        return all("during" in trial.record["conditions"]["gpus"]["GPU-1"] for trial in store.trials(campaign))
+
+    with open_store(path) as store:
+        first = pruning.prune(store, Keep(age_s=DAY_S), NOW, rests_on_telemetry)
+        again = pruning.prune(store, Keep(age_s=DAY_S), NOW, rests_on_telemetry)
+    assert (first["thinned"], first["left_whole"]) == (["c-0001"], [])
+    assert (again["thinned"], again["left_whole"]) == ([], ["c-0001"])
+    assert cases.rows(path, "SELECT count(*) FROM samples") == [(0,)]
+    assert telemetry(path) == [{"sm_clock_mhz": [[0.1, 1980]]}] * 2
+
+
+def test_other_telemetry_goes_and_what_was_read_before_and_after_stays(tmp_path):
+    path = with_telemetry(tmp_path / "r.db")
+    before = cases.rows(path, "SELECT sha256 FROM provenance")
+    with open_store(path) as store:
+        done = pruning.prune(store, Keep(age_s=DAY_S), NOW, lambda store, campaign: True)
+        again = pruning.prune(store, Keep(age_s=DAY_S), NOW, lambda store, campaign: True)
+        (one, _) = store.trials("c-0001")
+    assert done["thinned"] == ["c-0001"]
+    assert (again["thinned"], again["left_whole"], again["freed_bytes"]) == ([], [], 0)
+    assert telemetry(path) == [{}, {}]
+    assert one.record["conditions"]["gpus"]["GPU-1"] == {"before": {"temperature_c": 40}, "after": {}}
+    assert one.record["pruned"] == ["conditions"]
+    assert len(cases.rows(path, "SELECT sha256 FROM provenance")) == len(before), "one content in the place of another"
+    assert cases.rows(path, "PRAGMA foreign_key_check") == []
+
+
+def test_a_copy_without_telemetry_and_a_whole_one_can_be_merged(tmp_path):
+    whole, thin = with_telemetry(tmp_path / "whole.db"), with_telemetry(tmp_path / "thin.db")
+    with open_store(thin) as store:
+        assert store.thin("c-0001", lambda: True, with_telemetry=True)
+        assert store.merge(whole)["trials"] == 0
+    with open_store(whole) as store:
+        assert store.merge(thin)["trials"] == 0
+
+
 def test_a_dry_run_changes_nothing_and_says_what_the_real_one_then_does(tmp_path):
     path = carried(tmp_path)
     before = path.read_bytes()
@@ -172,16 +231,15 @@ def test_a_dry_run_changes_nothing_and_says_what_the_real_one_then_does(tmp_path
     assert path.read_bytes() == before
     with open_store(path) as store:
         done = pruning.prune(store, Keep(age_s=DAY_S), NOW)
-    assert {key: said[key] for key in ("thinned", "removed", "removed_trials", "thinned_bytes")} == {
-        key: done[key] for key in ("thinned", "removed", "removed_trials", "thinned_bytes")
-    }
+    for key in ("thinned", "removed", "removed_trials", "thinned_bytes"):
+        assert said[key] == done[key]
 
 
 def test_the_end_of_a_log_goes_and_the_reason_that_quotes_it_stays(tmp_path):
     path = cases.filled(tmp_path / "r.db", 0)
     with open_store(path) as store:
         store.add_trial("c-0001", cases.trial(0, **{**cases.FAILED, "record": {"log_tail": "Killed", "nan": math.nan}}))
-        assert store.thin("c-0001", lambda: True)
+        assert store.thin("c-0001", lambda: True, with_telemetry=True) == len("Killed")
         (trial,) = store.trials("c-0001")
     assert trial.record["log_tail"] == ""
     assert math.isnan(trial.record["nan"])
@@ -195,7 +253,7 @@ def test_a_pruned_copy_and_a_whole_one_can_be_merged_either_way(pruned_first, tm
         with open_store(cases.filled(path, 1)) as store:
             store.add_trial("c-0001", cases.trial(1, **{**cases.FAILED, "record": {"log_tail": "Killed", "n": 1}}))
     with open_store(thin) as store:
-        assert store.thin("c-0001", lambda: True)
+        assert store.thin("c-0001", lambda: True, with_telemetry=True)
     mine, other = (thin, whole) if pruned_first else (whole, thin)
     with open_store(mine) as store:
         assert store.merge(other) == {"campaigns": 0, "blocks": 0, "trials": 0, "verdicts": 0}
