@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from perfguard.errors import HarnessError, UsageError
-from perfguard.store import open_store
+from perfguard.store import open_store, upkeep
 from perfguard.store.questions import metadata, queries
 
 INSTALL = "pipx install datasette (or: uv tool install datasette), then perfguard browse"
@@ -37,10 +37,10 @@ def browse(path: Path, port: int) -> None:
 def _shown(path: Path, folder: Path) -> Path:
     """The file itself; a copy at the newest schema where an older perfguard wrote it."""
     with open_store(path, read_only=True) as store:
-        if store.is_current():
+        if upkeep.is_current(store):
             return path
         copy = folder / path.name
-        store.copy_to(copy)
+        upkeep.copy_to(store, copy)
     return copy
 
 

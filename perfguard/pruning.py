@@ -13,7 +13,7 @@ from typing import Any
 from perfguard.errors import StoreError, UsageError
 from perfguard.policy import PRUNE_MIN_AGE_S
 from perfguard.replay import replay_one
-from perfguard.store import Store, StoredAge
+from perfguard.store import Store, StoredAge, upkeep
 
 SCHEMA = "perfguard/prune@1"
 # Only a verdict that can be derived again can be shown to hold without samples.
@@ -49,7 +49,7 @@ def is_thinnable(one: StoredAge) -> bool:
 
 def plan(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
     """What `prune` would do, as the JSON of a dry run. Reads only."""
-    beyond = old(store.ages(), keep, now)
+    beyond = old(upkeep.ages(store), keep, now)
     thinned = [one for one in beyond if is_thinnable(one)]
     removed = [one.id for one in beyond if is_removable(one)]
     return {
@@ -59,7 +59,7 @@ def plan(store: Store, keep: Keep, now: datetime) -> dict[str, Any]:
         "thinned": [one.id for one in thinned],
         "thinned_bytes": sum(one.samples_bytes + one.log_bytes for one in thinned),
         "removed": removed,
-        "removed_trials": store.num_trials(removed),
+        "removed_trials": upkeep.num_trials(store, removed),
         "left_whole": [],
         "freed_bytes": 0,
         "problem": "",
@@ -72,9 +72,9 @@ def prune(store: Store, keep: Keep, now: datetime, holds: Callable[[Store, str],
     `holds`: whether a campaign's verdict comes out the same from what is stored (by default, replay).
     """
     planned = plan(store, keep, now)
-    before_bytes = store.size_bytes()
+    before_bytes = upkeep.size_bytes(store)
     taken = {one: _thinned(store, one, holds or _agrees) for one in planned["thinned"]}
-    store.remove(planned["removed"])
+    upkeep.remove(store, planned["removed"])
     problem = _compacted(store)
     return {
         **planned,
@@ -82,7 +82,7 @@ def prune(store: Store, keep: Keep, now: datetime, holds: Callable[[Store, str],
         "thinned": [one for one, (num_bytes, _) in taken.items() if num_bytes],
         "thinned_bytes": sum(num_bytes for num_bytes, _ in taken.values()),
         "left_whole": [one for one, (num_bytes, is_refused) in taken.items() if is_refused and not num_bytes],
-        "freed_bytes": before_bytes - store.size_bytes(),
+        "freed_bytes": before_bytes - upkeep.size_bytes(store),
         "problem": problem,
     }
 
@@ -92,10 +92,10 @@ def _thinned(store: Store, campaign: str, holds: Callable[[Store, str], bool]) -
     trial that the machine's conditions made void.
     """
     found = partial(holds, store, campaign)
-    num_bytes = store.thin(campaign, found, with_telemetry=True)
+    num_bytes = upkeep.thin(store, campaign, found, with_telemetry=True)
     if num_bytes is not None:
         return num_bytes, False
-    return store.thin(campaign, found, with_telemetry=False) or 0, True
+    return upkeep.thin(store, campaign, found, with_telemetry=False) or 0, True
 
 
 def _agrees(store: Store, campaign: str) -> bool:
@@ -111,7 +111,7 @@ def _agrees(store: Store, campaign: str) -> bool:
 def _compacted(store: Store) -> str:
     """What kept the file from shrinking, "" if nothing did. Its rows are gone all the same."""
     try:
-        store.compact()
+        upkeep.compact(store)
     except StoreError as error:
         return str(error)
     return ""

@@ -19,7 +19,7 @@ from typing import Any
 from perfguard import pruning
 from perfguard.records import Arm, Campaign, Metric, Reason, Revision, Trial, Workload
 from perfguard.store import Store, campaigns, open_store, trials
-from perfguard.store.descriptions import VIEWS
+from perfguard.store.view_descriptions import VIEWS
 
 TRIALS_A_CAMPAIGN = 40
 SHARED = {"environment": {f"VARIABLE_{k}": "x" * 40 for k in range(60)}, "versions": {"torch": "2.13.0"}}
@@ -82,7 +82,7 @@ def write_one_by_one(path: Path, num_trials: int = 50) -> float:
 
 def fill(path: Path, num_trials: int) -> None:
     """In one transaction: a hundred thousand times waiting for the disk is not what is measured here."""
-    with open_store(path) as store, store._writing(""):
+    with open_store(path) as store, store.writing(""):
         for number in range(num_trials):
             campaign_number, slot = divmod(number, TRIALS_A_CAMPAIGN)
             id = f"c-{campaign_number:06d}"

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from perfguard.store.descriptions import TABLES, VIEWS
+from perfguard.store.descriptions import TABLES
+from perfguard.store.view_descriptions import VIEWS
 
 # name -> (title, SQL). Every one is held against the schema by a test.
 QUERIES: Mapping[str, tuple[str, str]] = {

@@ -8,7 +8,7 @@ for an id that is not stored.
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,9 +28,9 @@ from perfguard.records import (
     Scope,
     Trial,
 )
-from perfguard.store import bisects, campaigns, connection, exchange, machines, retention, trials
+from perfguard.store import bisects, campaigns, connection, exchange, machines, trials
 from perfguard.store.bisects import BisectLink
-from perfguard.store.rows import CampaignOverview, StoredAge, StoredVerdict, TrialCosts
+from perfguard.store.rows import CampaignOverview, StoredVerdict, TrialCosts
 
 Status = Literal["running", "interrupted", "finished"]
 
@@ -45,10 +45,6 @@ def open_store(
     """
     opened = connection.open_read_only if read_only else connection.open_writable
     return Store(path=Path(path), db=opened(Path(path), busy_timeout_s), is_read_only=read_only)
-
-
-class _TakenBack(Exception):  # noqa: N818 - a way out of a transaction, no error of anybody
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,40 +68,40 @@ class Store:
 
     def add_campaign(self, campaign: Campaign) -> None:
         """Before its first trial. Its status is "running" until `set_status`."""
-        with self._writing(campaign.id):
+        with self.writing(campaign.id):
             campaigns.insert(self.db, campaign)
 
     def add_blocks(self, campaign_id: str, plans: Sequence[BlockPlan]) -> None:
         """As drawn, before they run."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             campaigns.insert_blocks(self.db, campaign_id, plans)
 
     def add_extension(self, campaign_id: str, extension: Extension, plans: Sequence[BlockPlan]) -> None:
         """With its blocks as drawn, before they run; the campaign is "running" again. Raises StoreError for a number
         that is stored already.
         """
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             campaigns.insert_extension(self.db, campaign_id, extension)
             campaigns.insert_blocks(self.db, campaign_id, plans)
             campaigns.set_status(self.db, campaign_id, "running")
 
     def add_bisect(self, campaign_id: str, bisect: Bisect) -> None:
         """What is searched, before its first reading."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             bisects.insert(self.db, campaign_id, bisect)
 
     def add_pair(self, campaign_id: str, pair: PairPlan) -> None:
         """A reading as drawn, before it runs."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             bisects.insert_pair(self.db, campaign_id, pair)
 
     def add_candidate_build(self, campaign_id: str, build: CandidateBuild) -> None:
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             bisects.insert_build(self.db, campaign_id, build)
 
     def add_bisect_link(self, campaign_id: str, link: BisectLink) -> None:
         """A confirmation or an inner search, before it runs."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             bisects.insert_link(self.db, campaign_id, link)
 
     def add_trial(self, campaign_id: str, trial: Trial) -> None:
@@ -114,64 +110,64 @@ class Store:
         Raises ValueError when a value is no finite number, TypeError when the record holds what JSON plus
         tuples and bytes cannot say.
         """
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             trials.insert(self.db, campaign_id, trial)
 
     def add_verdict(self, campaign_id: str, document: Mapping[str, Any]) -> None:
         """One more judgement, with the time and this perfguard's version; earlier ones stay."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             campaigns.insert_verdict(self.db, campaign_id, document)
 
     def set_status(self, campaign_id: str, status: Status) -> None:
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             campaigns.set_status(self.db, campaigns.resolve(self.db, campaign_id), status)
 
     def campaign(self, id_or_prefix: str) -> Campaign:
-        with self._reading():
+        with self.reading():
             return campaigns.load(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def status(self, id_or_prefix: str) -> str:
-        with self._reading():
+        with self.reading():
             return campaigns.status(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def blocks(self, id_or_prefix: str) -> list[BlockPlan]:
         """In the order they were planned."""
-        with self._reading():
+        with self.reading():
             return campaigns.blocks(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def extensions(self, id_or_prefix: str) -> list[Extension]:
         """By number, from 1."""
-        with self._reading():
+        with self.reading():
             return campaigns.extensions(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def trials(self, id_or_prefix: str, *, with_record: bool = True) -> list[Trial]:
         """In the order they were stored. Without records, `record` is empty and a long campaign reads at once."""
-        with self._reading():
+        with self.reading():
             return trials.load(self.db, campaigns.resolve(self.db, id_or_prefix), with_record=with_record)
 
     def bisect(self, id_or_prefix: str) -> Bisect | None:
         """None where the campaign is no bisect."""
-        with self._reading():
+        with self.reading():
             return bisects.load(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def pairs(self, id_or_prefix: str) -> list[PairPlan]:
         """Readings of a bisect, by number."""
-        with self._reading():
+        with self.reading():
             return bisects.pairs(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def candidate_builds(self, id_or_prefix: str) -> list[CandidateBuild]:
         """By position; the latest of each."""
-        with self._reading():
+        with self.reading():
             return bisects.builds(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def bisect_links(self, id_or_prefix: str) -> list[BisectLink]:
         """In the order they were started."""
-        with self._reading():
+        with self.reading():
             return bisects.links(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def verdicts(self, id_or_prefix: str) -> list[StoredVerdict]:
         """Oldest first."""
-        with self._reading():
+        with self.reading():
             return campaigns.verdicts(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def latest_verdict(self, id_or_prefix: str) -> Mapping[str, Any] | None:
@@ -183,7 +179,7 @@ class Store:
         self, limit: int = 50, *, workload: str | None = None, kind: str | None = None
     ) -> list[CampaignOverview]:
         """Newest first."""
-        with self._reading():
+        with self.reading():
             return campaigns.overviews(self.db, limit, workload, kind)
 
     def trial_costs(
@@ -194,7 +190,7 @@ class Store:
         `machine` as in Campaign.machine, equal in every field; None takes any machine. Scopes are kept apart:
         instances of one process are nearer to each other than launches are.
         """
-        with self._reading():
+        with self.reading():
             return trials.costs(self.db, workload, machine, limit, scope)
 
     def add_machine_readings(self, machine: str, readings: Sequence[MachineReading]) -> None:
@@ -202,16 +198,16 @@ class Store:
 
         Raises ValueError for a value that is no positive finite number.
         """
-        with self._writing(""):
+        with self.writing(""):
             machines.insert(self.db, machine, readings)
 
     def machine_readings(self, machine: str, name: str) -> list[MachineReading]:
         """Oldest first."""
-        with self._reading():
+        with self.reading():
             return machines.load(self.db, machine, name)
 
     def machine_reading_names(self, machine: str) -> list[str]:
-        with self._reading():
+        with self.reading():
             return machines.names(self.db, machine)
 
     def export(self, ids: Sequence[str], path: str | Path) -> dict[str, int]:
@@ -222,11 +218,11 @@ class Store:
         target = Path(path)
         if target.exists():
             raise StoreError(f"{target} exists: an export never writes into a file", "name a file that is not there")
-        with self._reading():
+        with self.reading():
             wanted = bisects.with_linked(self.db, [campaigns.resolve(self.db, one) for one in ids])
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            with open_store(partial) as other, other._writing(""):
+            with open_store(partial) as other, other.writing(""):
                 counts = exchange.copy(self.db, other.db, wanted, is_all=set(wanted) == set(campaigns.all_ids(self.db)))
             os.replace(partial, target)
         finally:
@@ -238,62 +234,18 @@ class Store:
 
         Raises StoreError, with nothing merged, when the same id has another content there.
         """
-        with open_store(other_path, read_only=True) as other, self._writing(""):
+        with open_store(other_path, read_only=True) as other, self.writing(""):
             return exchange.copy(other.db, self.db, campaigns.all_ids(other.db), is_all=True)
 
-    def ages(self) -> list[StoredAge]:
-        """Every campaign with what decides whether it may be pruned, newest first."""
-        with self._reading():
-            return retention.ages(self.db)
-
-    def num_trials(self, ids: Sequence[str]) -> int:
-        with self._reading():
-            return retention.num_trials(self.db, ids)
-
-    def thin(self, campaign_id: str, still_holds: Callable[[], bool], *, with_telemetry: bool) -> int | None:
-        """Take samples and ends of logs away; bytes taken. None where `still_holds` says no to what is left: then
-        nothing changes. It is not asked where there is nothing to take.
-        """
-        try:
-            with self._writing(campaign_id):
-                taken_bytes = retention.thin(self.db, campaign_id, with_telemetry=with_telemetry)
-                if taken_bytes and not still_holds():
-                    raise _TakenBack
-        except _TakenBack:
-            return None
-        return taken_bytes
-
-    def remove(self, ids: Sequence[str]) -> None:
-        """Whole campaigns, all or none. What they share with others stays."""
-        with self._writing(""):
-            retention.remove(self.db, ids)
-
-    def size_bytes(self) -> int:
-        with self._reading():
-            return retention.size_bytes(self.db)
-
-    def compact(self) -> None:
-        """Give the room of what was taken away back to the disk. Needs as much again while it runs."""
-        with self._reading():
-            self.db.execute("VACUUM")
-
-    def is_current(self) -> bool:
-        """Whether the file itself is what is read: an older one opened to read is migrated in memory."""
-        with self._reading():
-            return bool(self.db.execute("PRAGMA database_list").fetchone()[2])
-
-    def copy_to(self, path: Path) -> None:
-        """The file as it is now, at the newest schema, for other programs to read."""
-        with self._reading(), contextlib.closing(sqlite3.connect(path)) as target:
-            self.db.conn.backup(target)
-
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
+        """For this package: what SQLite says inside becomes a StoreError."""
         with connection.explained(self.path):
             yield
 
     @contextlib.contextmanager
-    def _writing(self, campaign_id: str) -> Iterator[None]:
+    def writing(self, campaign_id: str) -> Iterator[None]:
+        """For this package: one transaction, on disk at its end."""
         if self.is_read_only:
             raise StoreError(f"{self.path} was opened to read only", "name a file that can be written with --db")
         with connection.transaction(self.db, self.path, lambda: self._what_is_stored(campaign_id)):

@@ -16,7 +16,7 @@ from perfguard.errors import StoreError
 from perfguard.pruning import Keep, is_removable, is_thinnable, old
 from perfguard.replay import replay_one
 from perfguard.reporting import FORMATS, document
-from perfguard.store import StoredAge, open_store
+from perfguard.store import StoredAge, open_store, upkeep
 
 RECORD = Path(__file__).resolve().parents[2] / "results.db"
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -217,7 +217,7 @@ def test_other_telemetry_goes_and_what_was_read_before_and_after_stays(tmp_path)
 def test_a_copy_without_telemetry_and_a_whole_one_can_be_merged(tmp_path):
     whole, thin = with_telemetry(tmp_path / "whole.db"), with_telemetry(tmp_path / "thin.db")
     with open_store(thin) as store:
-        assert store.thin("c-0001", lambda: True, with_telemetry=True)
+        assert upkeep.thin(store, "c-0001", lambda: True, with_telemetry=True)
         assert store.merge(whole)["trials"] == 0
     with open_store(whole) as store:
         assert store.merge(thin)["trials"] == 0
@@ -239,7 +239,7 @@ def test_the_end_of_a_log_goes_and_the_reason_that_quotes_it_stays(tmp_path):
     path = cases.filled(tmp_path / "r.db", 0)
     with open_store(path) as store:
         store.add_trial("c-0001", cases.trial(0, **{**cases.FAILED, "record": {"log_tail": "Killed", "nan": math.nan}}))
-        assert store.thin("c-0001", lambda: True, with_telemetry=True) == len("Killed")
+        assert upkeep.thin(store, "c-0001", lambda: True, with_telemetry=True) == len("Killed")
         (trial,) = store.trials("c-0001")
     assert trial.record["log_tail"] == ""
     assert math.isnan(trial.record["nan"])
@@ -253,7 +253,7 @@ def test_a_pruned_copy_and_a_whole_one_can_be_merged_either_way(pruned_first, tm
         with open_store(cases.filled(path, 1)) as store:
             store.add_trial("c-0001", cases.trial(1, **{**cases.FAILED, "record": {"log_tail": "Killed", "n": 1}}))
     with open_store(thin) as store:
-        assert store.thin("c-0001", lambda: True, with_telemetry=True)
+        assert upkeep.thin(store, "c-0001", lambda: True, with_telemetry=True)
     mine, other = (thin, whole) if pruned_first else (whole, thin)
     with open_store(mine) as store:
         assert store.merge(other) == {"campaigns": 0, "blocks": 0, "trials": 0, "verdicts": 0}

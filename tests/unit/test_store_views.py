@@ -9,8 +9,9 @@ import store_cases as cases
 
 from perfguard.records import Reason
 from perfguard.store import exchange, open_store, retention
-from perfguard.store.descriptions import TABLES, VIEWS
+from perfguard.store.descriptions import TABLES
 from perfguard.store.questions import QUERIES, metadata, schema_page
+from perfguard.store.view_descriptions import VIEWS
 
 ROOT = Path(__file__).resolve().parents[2]
 
