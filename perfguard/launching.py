@@ -20,10 +20,12 @@ from perfguard.stats.plan import order_of_modes
 from perfguard.subject.buildcache import Provided
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import Build, Workspace
+from perfguard.trial.caches import state_of
 from perfguard.trial.command import run_command
 from perfguard.trial.quads import run_quad
 from perfguard.trial.ranks import run_ranks
 from perfguard.trial.request import TrialRequest
+from perfguard.trial.secrets import taken_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,13 +125,14 @@ class Launcher:
             side=arm.side,
             build=number,
             attempt=attempt,
-            arm=arm,
+            arm=replace(arm, env=taken_from(os.environ, arm.env)),
             workload=replace(workload, modes=modes),
             checkout=build.checkout,
             caches=build.caches,
             folder=build.logs / trial_id,
             owner=self.workspace.owner,
             seed=self.campaign.seed,
+            cache_state=state_of(build.caches),
         )
 
 

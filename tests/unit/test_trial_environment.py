@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.trial.environment import REDACTED, command_environment, redact, runner_environment, undelivered
+from perfguard.trial.environment import command_environment, runner_environment, undelivered
+from perfguard.trial.secrets import REDACTED, redact
 
 USER = {
     "PATH": "/bin",
