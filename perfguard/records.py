@@ -211,6 +211,7 @@ class Campaign:
     """Everything that was asked for, stored before the first trial runs.
 
     A "control" is a planted slowdown measured as part of a "calibrate" campaign, which its method names.
+    `provenance`: the state of the user's repository then ("repository"); empty in campaigns stored before it was kept.
     """
 
     id: str
@@ -224,6 +225,7 @@ class Campaign:
     scope: Scope = "full"
     machine: Mapping[str, Any] = field(default_factory=dict)
     method: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
 LookFor = Literal["slower", "faster", "any"]
