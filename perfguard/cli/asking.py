@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfguard.cli.options import project_folder
 from perfguard.config import (
@@ -57,6 +57,16 @@ def open_project(repo: Path) -> tuple[Repository, Config]:
 def project_config(repo: Path) -> Config:
     """perfguard.toml of the project around `repo`; what perfguard brings where there is none."""
     return load(project_folder(repo))
+
+
+def workload_options(asked: dict[str, Any]) -> WorkloadOptions:
+    same = ("metric", "better", "unit", "read", "setup", "timeout", "ready_timeout", "modes")
+    return WorkloadOptions(
+        name=asked["workload"],
+        command=asked["command"] or (),
+        params=asked["set_"] or (),
+        **{name: asked[name] for name in same},
+    )
 
 
 def workload_of(options: WorkloadOptions, config: Config) -> Workload:

@@ -7,8 +7,8 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import env_of, open_project, policy_of, workload_of
-from perfguard.cli.measure import opened, workload_options
+from perfguard.cli.asking import env_of, open_project, policy_of, workload_of, workload_options
+from perfguard.cli.measure import opened
 
 
 @app.command()

@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.cli import options as o
+from perfguard.cli.asking import WorkloadOptions, again, workload_of
 
 if TYPE_CHECKING:
     from perfguard.campaign import Wish
+    from perfguard.config import Config
     from perfguard.records import Workload
+
+    Recalled = tuple[Workload, Wish]
 
 # As campaign.new_id makes them; no name of a branch looks like that by chance.
 STORED_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}(:base|:head|-s\d+b\d+t\d+a\d+)?")
 
 
-def recalled(name: str, db: str, repo: Path) -> tuple[Workload, Wish] | None:
+def recalled(name: str, db: str, repo: Path) -> Recalled | None:
     """Workload and base of the stored run `name`; None where it is no id. Raises UsageError, NotComparableError."""
     if not STORED_ID.fullmatch(name):
         return None
@@ -28,9 +32,19 @@ def recalled(name: str, db: str, repo: Path) -> tuple[Workload, Wish] | None:
     return campaign.workload, wish
 
 
-def joined(stored: Wish, asked: Wish) -> Wish:
-    """The stored run with what was asked for on top."""
+def chosen_workload(stored: Recalled | None, options: WorkloadOptions, config: Config) -> Workload:
+    """As asked for; where nothing is, that of the stored run."""
+    if stored is not None and not options.name and not options.command:
+        return again(stored[0], options)
+    return workload_of(options, config)
+
+
+def with_stored(stored: Recalled | None, wishes: tuple[Wish, ...]) -> tuple[Wish, ...]:
+    """The stored run as base, with what was asked for on top."""
+    if stored is None:
+        return wishes
     from dataclasses import replace
 
-    env, params = {**stored.env, **asked.env}, {**stored.params, **asked.params}
-    return replace(stored, env=env, params=params, python=asked.python or stored.python)
+    (_, base), asked = stored, wishes[0]
+    env, params = {**base.env, **asked.env}, {**base.params, **asked.params}
+    return (replace(base, env=env, params=params, python=asked.python or base.python), *wishes[1:])
