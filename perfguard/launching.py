@@ -95,7 +95,8 @@ class Launcher:
             arm = self.campaign.arms["AB".index(side)]
             number = int(plan.builds[slot])
             own = self._request(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
-            shared = replace(own, caches=folder / "caches", folder=folder / launch_id)
+            caches = folder / "caches"
+            shared = replace(own, caches=caches, folder=folder / launch_id, cache_state=state_of(caches))
             requests.append(replace(shared, workload=replace(own.workload, modes=modes)))
         return self._watched(requests[0], lambda: run_quad(launch_id, requests, bundle=bundle_root()))
 

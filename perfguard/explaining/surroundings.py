@@ -16,7 +16,7 @@ STEPS = {
     "pcie_generation": ("", 0.0),
     "pcie_width": ("", 0.0),
 }
-LASTING = {"power_limit_w": ("W", 0.0), "pcie_generation_max": ("", 0.0), "persistence_mode": ("", 0.0)}
+LASTING = {"power_limit_w": ("W", 0.0), "pcie_generation_max": ("", 0.0), "persistence_is_on": ("", 0.0)}
 # The host before a launch.
 HOST_STEPS = {
     "pressure_cpu_percent": ("%", 10.0),
