@@ -30,6 +30,10 @@ from perfguard.trial.environment import runner_environment
 from perfguard.trial.secrets import redact
 
 NOW = "now"
+# Newest campaigns of a workload that are looked through for a claimed number or an acquittal.
+SEARCHED = 300
+# A claimed number is rounded by who tells it: 89 may have been 89.4.
+CLOSE = 0.005
 TRIAL = re.compile(r"^(?P<campaign>.+)-s\d+b\d+(?:t\d+)?a\d+(?:-\d+)?$")
 
 
@@ -66,7 +70,7 @@ def explain_claim(
 
 def record_of_claim(store: Store, campaign: Campaign, metric: Metric, claimed: float) -> Facts | None:
     """The newest stored run of this workload whose median is the claimed number to within half a percent."""
-    for row in store.campaigns(1000, workload=campaign.workload.name):
+    for row in store.campaigns(SEARCHED, workload=campaign.workload.name):
         if row.id == campaign.id or row.kind in ("control", "judge"):
             continue
         other, trials = store.campaign(row.id), store.trials(row.id, with_record=False)
@@ -75,10 +79,6 @@ def record_of_claim(store: Store, campaign: Campaign, metric: Metric, claimed: f
             if values and abs(median(values) / claimed - 1) <= CLOSE:
                 return facts_of(other, arm.side, store.trials(row.id))
     return None
-
-
-# A claimed number is rounded by who tells it: 89 may have been 89.4.
-CLOSE = 0.005
 
 
 def stored_facts(store: Store, wanted: str, default: Side) -> Facts:
@@ -190,7 +190,7 @@ def _acquittal(store: Store, a: Facts, b: Facts) -> str:
     trees = {str(facts.fields.get(f.CODE, {}).get("tree", "")) for facts in (a, b)}
     if len(trees) < 2 or "" in trees or a.workload != b.workload:
         return ""
-    for row in store.campaigns(1000, workload=a.workload, kind="compare"):
+    for row in store.campaigns(SEARCHED, workload=a.workload, kind="compare"):
         if row.outcome != "EQUIVALENT":
             continue
         campaign = store.campaign(row.id)

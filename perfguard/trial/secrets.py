@@ -29,6 +29,7 @@ SECRET_VALUE = re.compile(
 URL_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 # Shorter values ("1", "yes") would be found in half of all words.
 MIN_LENGTH = 6
+UNTOUCHED = ("origin", "checkout")
 
 
 def redact(environment: Mapping[str, str]) -> dict[str, str]:
@@ -64,7 +65,9 @@ def scrubbed(trial: Trial, environment: Mapping[str, str]) -> Trial:
     """The trial without the secrets of `environment`: programs print them, in a trace or in a list of settings."""
     values = secret_values(environment)
     reasons = tuple(replace(reason, text=scrub(reason.text, values)) for reason in trial.reasons)
-    return replace(trial, reasons=reasons, record=scrub(trial.record, values))
+    # Files that were loaded are compared by path and hash: a password that is a word must not change them.
+    kept = {name: trial.record[name] for name in UNTOUCHED if name in trial.record}
+    return replace(trial, reasons=reasons, record=scrub(trial.record, values) | kept)
 
 
 def scrub(tree: Any, values: Sequence[str]) -> Any:

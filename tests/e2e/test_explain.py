@@ -57,8 +57,8 @@ def innocent(project):
 
 
 def test_the_pull_was_innocent_and_the_lost_variable_is_named_first(innocent, read, explained):
-    then = measured(innocent, "HEAD~1", *FAKE, *LL, "--trials", "3")
-    now = measured(innocent, "HEAD", *FAKE, "--trials", "3")
+    then = measured(innocent, "HEAD~1", *FAKE, *LL, "--trials", "2")
+    now = measured(innocent, "HEAD", *FAKE, "--trials", "2")
     assert then["metrics"][0]["median"] > 1.3 * now["metrics"][0]["median"]
 
     assert innocent.compare(*FAKE, code=0)["outcome"] == "EQUIVALENT"
@@ -213,12 +213,11 @@ def test_secrets_of_the_environment_are_nowhere_in_the_database_or_a_report(proj
     command = ("--metric", "s", "--", "sh", "bench.sh")
     one = ("run", "HEAD", "--trials", "1")
     good = project.run(*one, "--env", "HF_TOKEN", *command, **secrets)
-    bad = project.run(*one, *command, code=4, FAIL="1", **secrets)
     project.run(*one, *FAKE, "--env", "HF_TOKEN", "--env", "NCCL_NOTE", **secrets)
     compared = project.run("compare", "HEAD", "HEAD", "--max-blocks", "2", *command, code=4, FAIL="1", **secrets)
     reports = [read("report", "-f", form) for form in ("html", "md", "issue", "json", "csv")]
     shown = [read("show", "latest"), read("explain", "latest")]
-    for text in (good.stdout, good.stderr, bad.stdout, compared.stdout, *reports, *shown):
+    for text in (good.stdout, good.stderr, compared.stdout, compared.stderr, *reports, *shown):
         assert "swordfish" not in text
     stored = everything(project.db)
     assert b"swordfish" not in stored
