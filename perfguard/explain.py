@@ -14,7 +14,7 @@ from typing import Any
 
 from perfguard.campaign import machine_now
 from perfguard.comparable import method_now
-from perfguard.errors import PerfguardError, RevisionError, UsageError
+from perfguard.errors import PerfguardError, UsageError
 from perfguard.explaining import facts as f
 from perfguard.explaining.environment import ALSO, plain
 from perfguard.explaining.explanation import Evidence, explain
@@ -175,7 +175,7 @@ def _num_changed_files(store: Store, a: Facts, b: Facts, repository: Repository 
         return None
     try:
         return len(repository.changed_files(one, other))
-    except RevisionError:  # a commit that is gone
+    except PerfguardError:  # a commit that is gone, or another repository at this place
         return None
 
 

@@ -178,7 +178,7 @@ def _differs(name: str, key: str, one: Mapping[str, Any], other: Mapping[str, An
 
 def _shown(name: str, key: str, fields: Mapping[str, Any]) -> str:
     if key in fields:
-        return str(fields[key])
+        return str(fields[key]) or "none"
     return NOT_SET if name == f.ENVIRONMENT else NOT_RECORDED if name != f.SOFTWARE else "not installed"
 
 

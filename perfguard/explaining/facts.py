@@ -171,14 +171,14 @@ def software_fields(software: Mapping[str, Any], machine: Mapping[str, Any], pyt
     host, gpu = machine.get("host", {}), machine.get("gpu", {})
     fields = {
         "python": software.get("python"),
-        "interpreter": python,
+        "interpreter": python or "that of perfguard",
         **{f"torch {name}" if name != "version" else "torch": v for name, v in software.get("torch", {}).items()},
         "driver": gpu.get("driver"),
         "driver cuda": gpu.get("cuda_driver"),
         "kernel": host.get("kernel"),
     }
     fields |= {f"package {name}": version for name, version in software.get("packages", {}).items()}
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def _told(record: Mapping[str, Any]) -> dict[str, Any]:

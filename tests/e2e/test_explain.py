@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import zlib
 
@@ -60,6 +61,10 @@ def test_the_pull_was_innocent_and_the_lost_variable_is_named_first(innocent, re
     then = measured(innocent, "HEAD~1", *FAKE, *LL, "--trials", "2")
     now = measured(innocent, "HEAD", *FAKE, "--trials", "2")
     assert then["metrics"][0]["median"] > 1.3 * now["metrics"][0]["median"]
+
+    records = [record for (record,) in rows(innocent.db, "SELECT record FROM trials")]
+    assert len(records) == 6
+    assert len({digest for record in records for digest in re.findall(r'"software":{"\$json":"(\w+)"', record)}) == 1
 
     assert innocent.compare(*FAKE, code=0)["outcome"] == "EQUIVALENT"
 
