@@ -30,6 +30,8 @@ from perfguard.trial.environment import runner_environment
 from perfguard.trial.secrets import redact
 
 NOW = "now"
+# Kinds of campaigns whose trials are of one or two sides that stay the same.
+OF_ARMS = ("compare", "run", "recheck", "calibrate")
 # Newest campaigns of a workload that are looked through for a claimed number or an acquittal.
 SEARCHED = 300
 # A claimed number is rounded by who tells it: 89 may have been 89.4.
@@ -71,7 +73,7 @@ def explain_claim(
 def record_of_claim(store: Store, campaign: Campaign, metric: Metric, claimed: float) -> Facts | None:
     """The newest stored run of this workload whose median is the claimed number to within half a percent."""
     for row in store.campaigns(SEARCHED, workload=campaign.workload.name):
-        if row.id == campaign.id or row.kind in ("control", "judge"):
+        if row.id == campaign.id or row.kind not in OF_ARMS:
             continue
         other, trials = store.campaign(row.id), store.trials(row.id, with_record=False)
         for arm in other.arms:
@@ -86,6 +88,8 @@ def stored_facts(store: Store, wanted: str, default: Side) -> Facts:
     name, _, side = wanted.partition(":")
     one_trial = TRIAL.match(name)
     campaign = store.campaign(one_trial["campaign"] if one_trial else name)
+    if campaign.kind not in (*OF_ARMS, "control"):
+        raise UsageError(f"{campaign.id} is a {campaign.kind}: no run of one or two sides", "perfguard runs")
     trials = store.trials(campaign.id)
     if one_trial:
         trial = next((trial for trial in trials if trial.id == name), None)
