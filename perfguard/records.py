@@ -208,10 +208,8 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """Everything that was asked for, stored before the first trial runs.
-
-    A "control" is a planted slowdown measured as part of a "calibrate" campaign, which its method names.
-    `provenance`: the state of the user's repository then ("repository"); empty in campaigns stored before it was kept.
+    """Everything that was asked for, stored before it runs. A "control" is a planted slowdown, part of the "calibrate"
+    campaign that its method names. `provenance`: the user's repository then; empty in campaigns of older versions.
     """
 
     id: str
