@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from perfguard.explaining import facts as f
-from perfguard.explaining.explanation import NOT_SET, Difference, Explanation, MetricChange
+from perfguard.explaining.explanation import NOT_SET, REDACTED, Difference, Explanation, MetricChange
 
 SCHEMA = "perfguard/explanation@1"
 DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
@@ -117,37 +117,29 @@ def cut(text: str) -> str:
 
 
 def next_step(found: Explanation) -> str:
-    """The command that brings most now: it measures, for a record never convicts."""
+    """The command that brings most now: it measures, for a record never convicts.
+
+    A stored run as base brings its workload, tree, parameters and environment along.
+    """
     a, b = found.a, found.b
-    noise = next(h for h in found.hypotheses if h.name == f.NOISE)
     if not a.id:
-        if b.commit:
-            return f"perfguard compare {b.commit[:12]} HEAD {_workload(b)}"
-        return "perfguard recheck REV --was VALUE, to learn whether the number comes out now"
+        return f"perfguard compare {b.id}:{b.side} HEAD"
+    whole = " ".join([f"perfguard compare {a.id}:{a.side} {b.commit[:12] or 'HEAD'}", *_asked(b)])
+    noise = next(h for h in found.hypotheses if h.name == f.NOISE)
     if noise.state == "possible" or not b.id:
-        return f"perfguard compare {a.id}:{a.side} {_commit(b)} {_workload(a)}"
+        return whole
     first = next((difference for difference in found.differences if difference.kind), None)
-    if first is None or first.hypothesis == f.CODE:
-        return f"perfguard compare {_commit(a)} {_commit(b)} {_workload(a)}"
-    if first.kind == "env" and first.a != NOT_SET:
-        head = [] if first.b == NOT_SET else [f"--head-env {shlex.quote(f'{first.field}={first.b}')}"]
-        options = " ".join([f"--base-env {shlex.quote(f'{first.field}={first.a}')}", *head])
-        return f"perfguard compare {_commit(b)} {_commit(b)} {options} {_workload(b)}"
-    if first.kind == "env":
-        option = f"--head-env {shlex.quote(f'{first.field}={first.b}')}"
-        return f"perfguard compare {_commit(b)} {_commit(b)} {option} {_workload(b)}"
-    if first.kind == "param":
-        name = first.field.removeprefix("param ")
-        options = f"--base-set {shlex.quote(f'{name}={first.a}')} --head-set {shlex.quote(f'{name}={first.b}')}"
-        return f"perfguard compare {_commit(b)} {_commit(b)} {options} {_workload(b)}"
-    return f"perfguard compare {a.id}:{a.side} {_commit(b)} {_workload(a)}"
+    if first is None or first.kind not in ("env", "param") or first.a == NOT_SET or first.a.startswith("0: "):
+        return whole
+    # Only the first field is toggled: everything else is B's on both sides.
+    name = first.field.removeprefix("param ")
+    option = f"--base-{'env' if first.kind == 'env' else 'set'} {shlex.quote(f'{name}={first.a}')}"
+    return " ".join([f"perfguard compare {b.id}:{b.side} {b.commit[:12]}", option, *_asked(b)])
 
 
-def _commit(facts: f.Facts) -> str:
-    return facts.commit[:12] or "HEAD"
-
-
-def _workload(facts: f.Facts) -> str:
-    if facts.command:
-        return f"-- {shlex.join(facts.command)}"
-    return f"-w {facts.workload}" if facts.workload else "-w WORKLOAD"
+def _asked(facts: f.Facts) -> list[str]:
+    """Its variables for head. The value of a secret is not stored: its name takes it from the environment."""
+    return [
+        f"--head-env {name if value == REDACTED else shlex.quote(f'{name}={value}')}"
+        for name, value in sorted(facts.asked.items())
+    ]

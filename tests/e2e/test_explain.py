@@ -81,9 +81,8 @@ def test_the_pull_was_innocent_and_the_lost_variable_is_named_first(innocent, re
     # The next step that is named is an experiment, and it shows the difference (here without fresh builds).
     words = why["next"].split()[1:]
     commit = innocent.git("rev-parse", "HEAD")[:12]
-    assert words == ["compare", commit, commit, "--base-env", "NCCL_PROTO=LL", "-w", "fake"]
-    options = (*words[3:], "--modes", "plain", "--no-confirm")
-    confirmed = innocent.compare(*options, base=commit, head=commit, code=3)
+    assert words == ["compare", f"{now['id']}:base", commit, "--base-env", "NCCL_PROTO=LL"]
+    confirmed = innocent.compare(*words[3:], "--no-confirm", base=words[1], head=words[2], code=3)
     assert (confirmed["outcome"], confirmed["metrics"][0]["slowdown"] > 1.3) == ("SUSPECT", True)
     page = read("report", confirmed["id"], "-f", "html")
     assert "Why the numbers differ" in page

@@ -73,7 +73,7 @@ def test_a_lost_variable_comes_first_and_the_innocent_are_ruled_out():
     assert states(found) == dict.fromkeys(HYPOTHESES, "ruled out") | {"environment": "differs"}
     told = explanation_json(found)
     assert told["metrics"][0]["is_larger_than_noise"] is True
-    assert told["next"].startswith(f"perfguard compare {'t1' * 6} {'t1' * 6} --base-env NCCL_PROTO=LL -w w")
+    assert told["next"] == f"perfguard compare r2:base {'t1' * 6} --base-env NCCL_PROTO=LL"
     assert "speed went from 89.1 to 82.05 token/s (-7.9 %), more than launch noise makes." in told["conclusions"]["can"]
     assert "first in NCCL_PROTO (LL → not set). Ruled out: code, method" in told["conclusions"]["can"]
     assert "measuring shows what matters" in told["conclusions"]["cannot"]
@@ -167,13 +167,28 @@ def test_without_any_gpu_its_state_explains_nothing():
 def test_a_claimed_number_has_no_record_so_all_but_the_number_is_unknown():
     found = explain(claimed_facts(SPEED, 89.0), run("r2", (82.0, 82.2)), Evidence(noise={"speed": 0.003}))
     assert states(found) == dict.fromkeys(HYPOTHESES, "unknown") | {"noise": "ruled out"}
-    assert explanation_json(found)["next"] == f"perfguard compare {'t1' * 6} HEAD -w w"
+    assert explanation_json(found)["next"] == "perfguard compare r2:base HEAD"
 
 
 def test_a_difference_within_noise_asks_for_a_comparison_before_any_reason():
     found = explain(run(), run("r2", (89.1, 88.8), env={}), Evidence(noise={"speed": 0.01}))
     assert states(found)["noise"] == "possible"
-    assert explanation_json(found)["next"].startswith("perfguard compare r1:base t1")
+    assert explanation_json(found)["next"] == f"perfguard compare r1:base {'t1' * 6}"
+
+
+def test_the_next_step_keeps_what_b_asked_for_and_never_the_value_of_a_secret():
+    asked = {"NCCL_ALGO": "Ring", "HF_TOKEN": "<redacted>"}
+    b = run("r2", (82.0, 82.2, 81.9, 82.1), env=LL | {"NCCL_PROTO": "Simple"}, asked=asked)
+    assert explanation_json(explain(run(), b))["next"] == (
+        f"perfguard compare r2:base {'t1' * 6} --base-env NCCL_PROTO=LL --head-env HF_TOKEN --head-env NCCL_ALGO=Ring"
+    )
+
+
+def test_where_nothing_can_be_toggled_the_whole_of_a_is_measured_again():
+    b = run("r2", (82.0, 82.2, 81.9, 82.1), tree="t2")
+    assert explanation_json(explain(run(), b))["next"] == f"perfguard compare r1:base {'t2' * 6}"
+    added = run("r3", (82.0, 82.2, 81.9, 82.1), env=LL | {"NCCL_ALGO": "Tree"})
+    assert explanation_json(explain(run(), added))["next"] == f"perfguard compare r1:base {'t1' * 6}"
 
 
 def test_one_launch_each_and_no_history_leaves_noise_unknown():
