@@ -20,6 +20,7 @@ State = Literal["ruled out", "differs", "unknown", "possible"]
 Kind = Literal["", "env", "param", "commit", "patch", "python"]
 NOT_SET, NOT_RECORDED = "not set", "not recorded"
 REDACTED = "<redacted>"
+SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +139,20 @@ def _hypothesis(name: str, a: Facts, b: Facts) -> Hypothesis:
         return Hypothesis(name=name, state="differs", detail="; ".join(lacking), differences=differences)
     if lacking:
         return Hypothesis(name=name, state="unknown", detail="; ".join(lacking))
-    count = len(a.fields.get(name, {}).keys() | b.fields.get(name, {}).keys())
-    detail = f"{count} recorded fields are alike" if count else "no GPU was there on either side"
-    return Hypothesis(name=name, state="ruled out", detail=detail)
+    return _alike(name, a.fields.get(name, {}), b.fields.get(name, {}))
+
+
+def _alike(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Hypothesis:
+    """Nothing differs and nothing is said to lack: ruled out, unless nothing was there to be put side by side."""
+    both, alone = one.keys() & other.keys(), sorted(one.keys() ^ other.keys())
+    if not both and not alone:
+        nothing = "no GPU was there on either side" if name == f.GPU_STATE else "nothing was set on either side"
+        return Hypothesis(name=name, state="ruled out", detail=nothing)
+    apart = f"recorded on one side only: {', '.join(alone[:SHOWN])}" if alone else ""
+    if not both:
+        return Hypothesis(name=name, state="unknown", detail=apart)
+    alike = f"{len(both)} recorded field{'s are' if len(both) > 1 else ' is'} alike"
+    return Hypothesis(name=name, state="ruled out", detail=f"{alike}; {apart}" if apart else alike)
 
 
 def _differences(name: str, a: Facts, b: Facts) -> tuple[Difference, ...]:
@@ -167,6 +179,7 @@ def _differs(name: str, key: str, one: Mapping[str, Any], other: Mapping[str, An
     if key not in one or key not in other:
         whole = name == f.ENVIRONMENT and all(key.startswith(x.reported) or key in x.asked for x in (a, b))
         listed = whole or (name == f.SOFTWARE and key.startswith("package "))
+        listed = listed or (name == f.METHOD and key.startswith(("param ", "metric ")))
         return listed and not (a.unknown.get(name) or b.unknown.get(name))
     x, y = one[key], other[key]
     if REDACTED in (x, y):
@@ -179,7 +192,7 @@ def _differs(name: str, key: str, one: Mapping[str, Any], other: Mapping[str, An
 def _shown(name: str, key: str, fields: Mapping[str, Any]) -> str:
     if key in fields:
         return str(fields[key]) or "none"
-    return NOT_SET if name == f.ENVIRONMENT else NOT_RECORDED if name != f.SOFTWARE else "not installed"
+    return {f.ENVIRONMENT: NOT_SET, f.SOFTWARE: "not installed", f.METHOD: "none"}.get(name, NOT_RECORDED)
 
 
 def _kind(name: str, key: str) -> Kind:

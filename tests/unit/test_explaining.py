@@ -126,6 +126,11 @@ def test_another_method_is_named_before_anything_else():
     assert [d.field for d in found.differences[:3]] == ["param tp", "world_size", "NCCL_PROTO"]
 
 
+def test_a_parameter_that_only_one_side_has_is_another_method():
+    more = Workload(name="w", runner="tp_moe", metrics=(SPEED,), params={"tp": 2, "planted_slowdown": 1.1}, world_size=2)
+    assert fields(explain(run(), run("r2", workload=more)), "method") == [("param planted_slowdown", "none", "1.1")]
+
+
 def test_packages_and_the_driver_are_software_and_torch_comes_before_the_rest():
     newer = {"host": MACHINE["host"], "gpu": MACHINE["gpu"] | {"driver": "590.2"}}
     b = run("r2", machine=newer, packages={"torch": "2.10.0", "requests": "2.0", "attrs": "1"})
@@ -162,6 +167,20 @@ def test_without_any_gpu_its_state_explains_nothing():
     broken = {"host": MACHINE["host"], "gpu": {"gpus": [], "reason": "NVML: Driver/library version mismatch"}}
     found = explain(run(machine=broken, conditions={}), run("r2", machine=broken, conditions={}))
     assert states(found)["GPU state"] == "unknown"
+
+
+def test_a_gpu_on_one_side_only_is_not_ruled_out():
+    none = {"host": MACHINE["host"], "gpu": {"gpus": [], "reason": "NVML: NVML Shared Library Not Found"}}
+    found = explain(run(machine=none, conditions={}), run("r2"))
+    assert (states(found)["GPU state"], states(found)["machine"]) == ("unknown", "differs")
+
+
+def test_fields_that_one_side_lacks_are_named_though_the_rest_is_alike():
+    cooler = conditions()
+    cooler["gpus"]["GPU-1"]["during"]["fields"]["temperature_c"] = [[0.1, 60]]
+    found = explain(run(), run("r2", conditions=cooler))
+    detail = next(h.detail for h in found.hypotheses if h.name == "GPU state")
+    assert detail == "2 recorded fields are alike; recorded on one side only: temperature_c"
 
 
 def test_a_claimed_number_has_no_record_so_all_but_the_number_is_unknown():
