@@ -127,7 +127,8 @@ def test_another_method_is_named_before_anything_else():
 
 
 def test_a_parameter_that_only_one_side_has_is_another_method():
-    more = Workload(name="w", runner="tp_moe", metrics=(SPEED,), params={"tp": 2, "planted_slowdown": 1.1}, world_size=2)
+    params = {"tp": 2, "planted_slowdown": 1.1}
+    more = Workload(name="w", runner="tp_moe", metrics=(SPEED,), params=params, world_size=2)
     assert fields(explain(run(), run("r2", workload=more)), "method") == [("param planted_slowdown", "none", "1.1")]
 
 
