@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "perfguard.history_file": NOUNS | {"perfguard.history"},
     "perfguard.history": NOUNS | {"perfguard.stats"},
     "perfguard.diagnosis": NOUNS | {"perfguard.machine"},
+    "perfguard.explaining": NOUNS | {"perfguard.stats", "perfguard.protocol"},
     "perfguard.judging": NOUNS
     | {
         "perfguard.stats",

@@ -17,6 +17,7 @@ from perfguard.cli import ci as ci
 from perfguard.cli import clocks as clocks
 from perfguard.cli import demo as demo
 from perfguard.cli import doctor as doctor
+from perfguard.cli import explain as explain
 from perfguard.cli import extending as extending
 from perfguard.cli import history as history
 from perfguard.cli import measure as measure
