@@ -18,7 +18,8 @@ from perfguard.subject.buildkey import BuildFacts, build_key
 from perfguard.subject.repository import Repository
 from perfguard.subject.tools import tools_state
 from perfguard.subject.workspace import Build, Workspace
-from perfguard.trial.environment import command_environment, redact
+from perfguard.trial.environment import command_environment
+from perfguard.trial.secrets import redact, taken_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,8 @@ class Builder:
 
 
 def _setup_environment(arm: Arm, caches: Path) -> dict[str, str]:
-    return command_environment(os.environ, arm.env, caches, trial="setup", commit=arm.revision.commit)
+    asked = taken_from(os.environ, arm.env)
+    return command_environment(os.environ, asked, caches, trial="setup", commit=arm.revision.commit)
 
 
 def _unbuildable(arm: Arm, setup: str, error: BuildError, log: Path | None) -> BuildError:

@@ -1,6 +1,7 @@
 """A request of a person -> a Campaign: revisions resolved, arms built, fingerprints taken, nothing measured yet."""
 
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,15 +18,17 @@ from perfguard.records import Arm, Campaign, Revision, Scope, Side, Workload
 from perfguard.scopes import check_scope
 from perfguard.subject.repository import Repository
 from perfguard.trial.readings import check_read
+from perfguard.trial.secrets import refuse_secrets, scrub, secret_values
 from perfguard.workloads import with_params
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a person asked for one side."""
+    """What a person asked for one side. `stored`: the revision of a stored run, in place of one that git resolves."""
 
     side: Side
     revision: str
+    stored: Revision | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     python: str = ""
@@ -55,6 +58,9 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
     """The same for sides that are known already. Raises UsageError."""
     if request.workload.runner == "command":
         check_read(request.workload.read, request.workload.metrics)
+    words = [*request.workload.command, request.workload.setup]
+    for arm in arms:
+        refuse_secrets(arm.env, words, os.environ)
     check_scope(request.scope, request.workload, arms, request.policy)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     return Campaign(
@@ -69,6 +75,7 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
         scope=request.scope,
         machine=machine_now(),
         method=_method(request, arms, repository),
+        provenance={"repository": scrub(repository.state(), secret_values(os.environ))},
     )
 
 
@@ -83,7 +90,7 @@ def new_id() -> str:
 
 
 def _arm(wish: Wish, request: Request, repository: Repository) -> Arm:
-    revision = repository.resolve(wish.revision)
+    revision = repository.known(wish.stored) if wish.stored else repository.resolve(wish.revision)
     if request.carry is not None:
         revision = repository.with_patch(revision, request.carry)
     if request.bench_from:

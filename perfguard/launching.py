@@ -20,10 +20,12 @@ from perfguard.stats.plan import order_of_modes
 from perfguard.subject.buildcache import Provided
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import Build, Workspace
+from perfguard.trial.caches import state_of
 from perfguard.trial.command import run_command
 from perfguard.trial.quads import run_quad
 from perfguard.trial.ranks import run_ranks
 from perfguard.trial.request import TrialRequest
+from perfguard.trial.secrets import taken_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,8 @@ class Launcher:
             arm = self.campaign.arms["AB".index(side)]
             number = int(plan.builds[slot])
             own = self._request(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
-            shared = replace(own, caches=folder / "caches", folder=folder / launch_id)
+            caches = folder / "caches"
+            shared = replace(own, caches=caches, folder=folder / launch_id, cache_state=state_of(caches))
             requests.append(replace(shared, workload=replace(own.workload, modes=modes)))
         return self._watched(requests[0], lambda: run_quad(launch_id, requests, bundle=bundle_root()))
 
@@ -123,13 +126,14 @@ class Launcher:
             side=arm.side,
             build=number,
             attempt=attempt,
-            arm=arm,
+            arm=replace(arm, env=taken_from(os.environ, arm.env)),
             workload=replace(workload, modes=modes),
             checkout=build.checkout,
             caches=build.caches,
             folder=build.logs / trial_id,
             owner=self.workspace.owner,
             seed=self.campaign.seed,
+            cache_state=state_of(build.caches),
         )
 
 

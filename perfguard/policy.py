@@ -9,6 +9,10 @@ from typing import Any
 
 from perfguard.gate_policy import GatePolicy, stored_gates
 
+# A campaign that was touched within a day may still be measured or about to be resumed: `prune` leaves it alone,
+# whatever it is asked.
+PRUNE_MIN_AGE_S = 86_400.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:

@@ -7,7 +7,7 @@ docs/protocol.md describes every field, so that an engine in any language can sp
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,15 @@ SPEC_SCHEMA = "perfguard/spec@1"
 RESULT_SCHEMA = "perfguard/result@1"
 # What each entry of `Result.slots` holds, under the names and with the meanings of the result's own fields.
 SLOT_FIELDS = ("values", "digests", "samples", "counts", "warmup", "origin", "measured_s")
+# Variables that change speed or which code runs: what is reported and stored of an environment. The rest (tokens,
+# paths of a person) stays private. One list for ranks, for the import probe and for the harness itself.
+ENVIRONMENT_PREFIXES = (
+    "NCCL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_", "NVSHMEM_", "UCX_", "GLOO_", "TORCH", "PYTORCH_", "TRITON_",
+    "FLASHINFER_", "VLLM_", "SGLANG_", "SGL_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "MALLOC_", "LD_",
+    "PYTHON", "PERFGUARD_",
+)  # fmt: skip
+LAUNCHER_PREFIX = "TORCHELASTIC_"  # torchrun's own bookkeeping: differs by rank and says nothing
+PACKAGE_SUFFIXES = (".dist-info", ".egg-info")
 
 
 class ProtocolError(ValueError):
@@ -48,8 +57,9 @@ class Result:
     """What one rank observed. Only rank 0 needs `values`, `digests`, `samples` and `counts`.
 
     `samples` maps a name to seconds per iteration (or counts); `counts` maps mode to counts; `origin` maps a
-    module of the subject to {"path", "sha256"}; `environment` is what this process sees at run time. `slots` answers
-    those of the spec, one mapping of SLOT_FIELDS each; then the fields of the same names above stay empty.
+    module of the subject to {"path", "sha256"}; `environment` is what this process sees at run time; `software` what
+    is installed for it and what of torch is loaded. `slots` answers those of the spec, one mapping of SLOT_FIELDS
+    each; then the fields of the same names above stay empty.
     """
 
     trial: str
@@ -65,6 +75,7 @@ class Result:
     origin: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, Any] = field(default_factory=dict)
+    software: Mapping[str, Any] = field(default_factory=dict)
     process: Mapping[str, Any] = field(default_factory=dict)
     load_s: float = 0.0
     measured_s: float = 0.0
@@ -114,3 +125,27 @@ def _read(path: str | Path, kind: type[Message], schema: str) -> Message:
         return kind(**{key: value for key, value in raw.items() if key in known})
     except TypeError as error:
         raise ProtocolError(f"{path}: {error}") from error
+
+
+def matters(name: str) -> bool:
+    """Whether the variable `name` may change speed, and so is reported."""
+    return name.startswith(ENVIRONMENT_PREFIXES) and not name.startswith(LAUNCHER_PREFIX)
+
+
+def installed(folders: Iterable[str]) -> dict[str, str]:
+    """Package -> version, as Python would find them in `folders` (sys.path): the first one wins.
+
+    From the names of the folders that installers leave: importlib.metadata reads a file for each package, which
+    takes a quarter of a second of every launch.
+    """
+    found: dict[str, str] = {}
+    for folder in folders:
+        try:
+            names = sorted(os.listdir(folder or "."))
+        except OSError:
+            continue  # a zip archive, or a folder that is not there
+        for name in names:
+            if name.endswith(PACKAGE_SUFFIXES):
+                package, _, version = name.rpartition(".")[0].partition("-")
+                found.setdefault(package.lower().replace("_", "-"), version.partition("-")[0])
+    return found

@@ -208,9 +208,8 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """Everything that was asked for, stored before the first trial runs.
-
-    A "control" is a planted slowdown measured as part of a "calibrate" campaign, which its method names.
+    """Everything that was asked for, stored before it runs. A "control" is a planted slowdown, part of the "calibrate"
+    campaign that its method names. `provenance`: the user's repository then; empty in campaigns of older versions.
     """
 
     id: str
@@ -224,6 +223,7 @@ class Campaign:
     scope: Scope = "full"
     machine: Mapping[str, Any] = field(default_factory=dict)
     method: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
 LookFor = Literal["slower", "faster", "any"]

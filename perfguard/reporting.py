@@ -6,26 +6,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfguard.errors import UsageError
-from perfguard.records import Trial
+from perfguard.explain import explain_claim, explain_stored
+from perfguard.records import Campaign, Trial
 from perfguard.report import raw
 from perfguard.report.bisect import bisect_markdown
+from perfguard.report.explanation import hypotheses_markdown, rows
 from perfguard.report.html import comparison_html
 from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
-from perfguard.report.markdown import comparison_markdown
+from perfguard.report.markdown import LIMIT, comparison_markdown
 from perfguard.report.public import public, public_trials
 from perfguard.store import Store
 
+DIFFERENT = ("REGRESSION", "IMPROVEMENT", "SUSPECT")
 FORMATS = ("html", "md", "issue", "json", "junit", "csv")
 BISECT_FORMATS = ("md", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """A comparison as it is reported: its verdict and its trials, redacted if that was asked for."""
+    """A comparison as it is reported: its verdict, its trials and why numbers may differ, redacted if asked for."""
 
     verdict: Mapping[str, Any]
     trials: Sequence[Trial]
+    hypotheses: Sequence[Mapping[str, str]] = ()
 
 
 def document(store: Store, ids: Sequence[str], format: str, *, is_public: bool = False) -> str:
@@ -57,9 +61,23 @@ def reported(store: Store, wanted: str, *, is_public: bool = False) -> Reported:
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
     trials = store.trials(wanted)
+    hypotheses = hypothesis_rows(store, campaign, verdict, trials)
     if is_public:
-        return Reported(verdict=public(verdict), trials=public_trials(trials))
-    return Reported(verdict=verdict, trials=trials)
+        redacted = public({"rows": hypotheses})["rows"]
+        return Reported(verdict=public(verdict), trials=public_trials(trials), hypotheses=redacted)
+    return Reported(verdict=verdict, trials=trials, hypotheses=hypotheses)
+
+
+def hypothesis_rows(
+    store: Store, campaign: Campaign, verdict: Mapping[str, Any], trials: Sequence[Trial]
+) -> list[dict[str, str]]:
+    """Of the number that was believed, if one was named; else of the two sides where they came out differently."""
+    primary = [metric for metric in campaign.workload.metrics if metric.primary]
+    if "claimed" in campaign.method and primary:
+        return rows(explain_claim(store, campaign, trials, primary[0], campaign.method["claimed"]))
+    if verdict.get("outcome") in DIFFERENT:
+        return rows(explain_stored(store, f"{campaign.id}:base", f"{campaign.id}:head", is_timeline_wanted=False))
+    return []
 
 
 def _bisect(store: Store, wanted: str, format: str, *, is_public: bool) -> str:
@@ -84,7 +102,14 @@ def newest_judged(store: Store) -> str:
 
 
 def _html(found: Sequence[Reported]) -> str:
-    return comparison_html(found[0].verdict, found[0].trials)
+    return comparison_html(found[0].verdict, found[0].trials, found[0].hypotheses)
+
+
+def _markdown(found: Reported) -> str:
+    """With the table of hypotheses, where there is one and it fits."""
+    text = comparison_markdown(found.verdict, found.trials)
+    table = f"\nWhy the numbers differ:\n\n{hypotheses_markdown(found.hypotheses)}\n" if found.hypotheses else ""
+    return text + table if len(text) + len(table) < LIMIT else text
 
 
 def _json(found: Sequence[Reported]) -> str:
@@ -99,7 +124,7 @@ def _csv(found: Sequence[Reported]) -> str:
 
 _MAKERS: Mapping[str, Callable[[Sequence[Reported]], str]] = {
     "html": _html,
-    "md": lambda found: "\n".join(comparison_markdown(one.verdict, one.trials) for one in found),
+    "md": lambda found: "\n".join(_markdown(one) for one in found),
     "issue": lambda found: "\n".join(comparison_issue(one.verdict, one.trials) for one in found),
     "json": _json,
     "junit": lambda found: comparison_junit([(one.verdict, one.trials) for one in found]),

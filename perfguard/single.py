@@ -11,6 +11,7 @@ from perfguard.claims import Claim, judge_claim
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES, EXIT_INVALID, EXIT_OK
 from perfguard.experiment import Observer, Session, clear_leftovers, marked_if_interrupted, waiting_for_machine
+from perfguard.explain import explain_claim
 from perfguard.judging import cached_builds
 from perfguard.launching import Launcher
 from perfguard.pricing import calibrated_clock_mhz
@@ -40,7 +41,10 @@ def recheck(
     campaign = _plan(request, repository, store, RECHECK_LAUNCHES)
     question = Question(metric=metric, claimed=request.claimed or 0.0, noise=_noise(campaign, metric, store))
     trials = _measure(campaign, RECHECK_LAUNCHES, question, repository, store, observer)
-    return _finish(campaign, trials, store, _recheck_json(campaign, trials, question))
+    found = _recheck_json(campaign, trials, question)
+    # Also with a number that came out again: what was the same then is as good to know.
+    found["explanation"] = explain_claim(store, campaign, trials, metric, question.claimed)
+    return _finish(campaign, trials, store, found)
 
 
 @dataclass(frozen=True, kw_only=True)

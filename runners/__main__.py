@@ -34,6 +34,7 @@ def perfguard_folder(runners: Path) -> Path:
 
 def main(arguments: list[str]) -> int:
     started_s = time.perf_counter()
+    started_env = dict(os.environ)  # after sitecustomize, before the subject
     # First of all: a rank that hangs, even in an import, can be asked for its stacks and can be ended.
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
     from runners import launch
 
     harness = (runners, runners.parent, perfguard.parent)
-    return launch.main(arguments, harness=harness, started_s=started_s)
+    return launch.main(arguments, harness=harness, started_s=started_s, started_env=started_env)
 
 
 if __name__ == "__main__":

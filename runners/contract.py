@@ -27,13 +27,16 @@ class TogetherError(UnbuildableError):
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """One rank of one launch. `started_s` is time.perf_counter() when the process began."""
+    """One rank of one launch. `started_s` is time.perf_counter() when the process began, `started_env` its environment
+    then; None where nobody kept it.
+    """
 
     spec: Spec
     rank: int
     world_size: int
     subject_root: Path
     started_s: float
+    started_env: Mapping[str, str] | None = None
 
     @property
     def is_first(self) -> bool:

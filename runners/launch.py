@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,19 @@ PREFIXES = {
 }
 
 
-def main(arguments: Sequence[str], *, harness: Sequence[Path], started_s: float) -> int:
+def main(
+    arguments: Sequence[str],
+    *,
+    harness: Sequence[Path],
+    started_s: float,
+    started_env: Mapping[str, str] | None = None,
+) -> int:
     """Exit code: 0 a result was written, 1 the run failed (the result says why), 2 no usable spec."""
     if len(arguments) != 1:
         return _complain("usage: python -P runners/__main__.py SPEC.json", code=2)
     try:
         launch = read_launch(protocol.read_spec(arguments[0]), os.environ, started_s=started_s)
+        launch = replace(launch, started_env=started_env)
     except ValueError as error:  # ProtocolError is one
         return _complain(str(error), code=2)
     try:
@@ -96,7 +103,8 @@ def _about(launch: Launch) -> dict[str, Any]:
         "trial": launch.spec.trial,
         "rank": launch.rank,
         "world_size": launch.world_size,
-        "environment": observe.own_environment(),
+        "environment": observe.own_environment(launch.started_env),
+        "software": observe.software(),
         "process": {**observe.process(), "other_models": others},
     }
 

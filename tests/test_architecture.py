@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "perfguard.conditions": NOUNS | {"perfguard.stats"},
     "perfguard.history": NOUNS | {"perfguard.stats", "perfguard.conditions"},
     "perfguard.diagnosis": NOUNS | {"perfguard.machine"},
+    "perfguard.explaining": NOUNS | {"perfguard.stats", "perfguard.protocol"},
     "perfguard.judging": NOUNS
     | {
         "perfguard.stats",

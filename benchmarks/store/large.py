@@ -72,7 +72,7 @@ def sites(path: Path, folder: Path, num_campaigns: int) -> None:
     """The whole site, nothing new, one more campaign."""
     site_s(path, folder, "site, from nothing")
     site_s(path, folder, "site, nothing new")
-    with open_store(path) as store, store._writing(""):
+    with open_store(path) as store, store.writing(""):
         add_night(store, num_campaigns, 40)
     site_s(path, folder, "site, one more campaign")
 
@@ -86,7 +86,7 @@ def site_s(path: Path, folder: Path, what: str) -> None:
 
 
 def fill(path: Path, num_campaigns: int, trials_each: int) -> None:
-    with open_store(path) as store, store._writing(""):
+    with open_store(path) as store, store.writing(""):
         for number in range(num_campaigns):
             add_night(store, number, trials_each)
 

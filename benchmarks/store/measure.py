@@ -1,5 +1,7 @@
 """How long reading takes when results.db holds 100,000 trials. Prints medians in seconds; writes nothing else.
 
+The views are read as Datasette shows a page of them: the first hundred rows.
+
 Usage: python benchmarks/store/measure.py [--trials 100000] [--folder DIR]
 """
 
@@ -8,11 +10,16 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from perfguard.records import Arm, Campaign, Metric, Revision, Trial, Workload
+from perfguard import pruning
+from perfguard.records import Arm, Campaign, Metric, Reason, Revision, Trial, Workload
 from perfguard.store import Store, campaigns, open_store, trials
+from perfguard.store.view_descriptions import VIEWS
 
 TRIALS_A_CAMPAIGN = 40
 SHARED = {"environment": {f"VARIABLE_{k}": "x" * 40 for k in range(60)}, "versions": {"torch": "2.13.0"}}
@@ -25,11 +32,11 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "results.db"
-        print(f"add_trial, one by one      {write_one_by_one(Path(folder) / 'small.db'):.4f}")
+        print(f"add_trial, one by one          {write_one_by_one(Path(folder) / 'small.db'):.4f}")
         fill(path, options.trials)
         print(f"{options.trials} trials, {path.stat().st_size / 1e6:.0f} MB")
         for name, read in readings():
-            print(f"{name:26s} {measured(path, read):.4f}")
+            print(f"{name:30s} {measured(path, read):.4f}")
 
 
 def measured(path: Path, read: Callable[[Store], Any], repeats: int = 5) -> float:
@@ -52,6 +59,13 @@ def readings() -> Iterator[tuple[str, Callable[[Store], Any]]]:
     yield "trials(one campaign)", lambda store: store.trials("c-000012")
     yield "trials(one), no record", lambda store: store.trials("c-000012", with_record=False)
     yield "trial_costs()", lambda store: store.trial_costs("moe", {"gpu": "H200"})
+    yield "prune --dry-run", lambda store: pruning.plan(store, pruning.Keep(age_s=90 * 86_400), datetime.now(UTC))
+    for view in VIEWS:
+        yield f"view {view}", partial(first_page, view)
+
+
+def first_page(view: str, store: Store) -> None:
+    store.db.execute(f"SELECT * FROM {view} LIMIT 101").fetchall()
 
 
 def write_one_by_one(path: Path, num_trials: int = 50) -> float:
@@ -68,12 +82,26 @@ def write_one_by_one(path: Path, num_trials: int = 50) -> float:
 
 def fill(path: Path, num_trials: int) -> None:
     """In one transaction: a hundred thousand times waiting for the disk is not what is measured here."""
-    with open_store(path) as store, store._writing(""):
+    with open_store(path) as store, store.writing(""):
         for number in range(num_trials):
             campaign_number, slot = divmod(number, TRIALS_A_CAMPAIGN)
+            id = f"c-{campaign_number:06d}"
             if slot == 0:
                 campaigns.insert(store.db, campaign(campaign_number))
-            trials.insert(store.db, f"c-{campaign_number:06d}", trial(slot))
+                campaigns.insert_verdict(store.db, id, verdict(campaign_number))
+            trials.insert(store.db, id, trial(slot) if number % 50 else failed(slot))
+
+
+def verdict(number: int) -> dict[str, Any]:
+    """As long as a real one; every third says nothing."""
+    outcome = "INCONCLUSIVE" if number % 3 == 0 else "EQUIVALENT"
+    filler = [{"code": "ODDS", "text": "x" * 100}] * 50
+    return {"outcome": outcome, "sentence": "No change beyond 2 %.", "filler": filler}
+
+
+def failed(slot: int) -> Trial:
+    reason = Reason(code="crashed", text="exit code 1")
+    return replace(trial(slot), status="crashed", values={}, reasons=(reason,), record={"log_tail": "x" * 2000})
 
 
 def campaign(number: int) -> Campaign:

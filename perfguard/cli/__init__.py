@@ -9,16 +9,20 @@ import typer
 
 # Each of these registers its commands on `app`; none of them imports anything heavy at its top.
 from perfguard.cli import bisecting as bisecting
+from perfguard.cli import browse as browse
 from perfguard.cli import builds as builds
 from perfguard.cli import calibrate as calibrate
 from perfguard.cli import checking as checking
+from perfguard.cli import ci as ci
 from perfguard.cli import clocks as clocks
 from perfguard.cli import demo as demo
 from perfguard.cli import doctor as doctor
+from perfguard.cli import explain as explain
 from perfguard.cli import extending as extending
 from perfguard.cli import history as history
 from perfguard.cli import measure as measure
 from perfguard.cli import nightly as nightly
+from perfguard.cli import prune as prune
 from perfguard.cli import report as report
 from perfguard.cli import stored as stored
 from perfguard.cli.app import app

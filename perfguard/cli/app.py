@@ -14,6 +14,7 @@ perfguard tells whether a commit changed performance, and never reports a phanto
   perfguard workloads                               what can be measured without a command of your own
   perfguard calibrate -w moe-eagle3                 how noisy this machine is, and which margin fits it
   perfguard recheck v1.4 --was 89 -w moe-eagle3     does this commit still give that number?
+  perfguard explain A B, timeline --since WHEN      why two numbers differ, what changed meanwhile
   perfguard runs, show, report                      what is stored
 
 perfguard COMMAND --help shows an example of each command.

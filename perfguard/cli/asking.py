@@ -6,10 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfguard.cli.options import project_folder
-from perfguard.config import COMMAND_LINE, Config, load, parse_duration_s, parse_params, parse_ratio, with_policy
+from perfguard.config import (
+    COMMAND_LINE,
+    Config,
+    load,
+    parse_duration_s,
+    parse_pairs,
+    parse_params,
+    parse_ratio,
+    with_policy,
+)
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import Better, Metric, Workload
@@ -50,6 +59,16 @@ def project_config(repo: Path) -> Config:
     return load(project_folder(repo))
 
 
+def workload_options(asked: dict[str, Any]) -> WorkloadOptions:
+    same = ("metric", "better", "unit", "read", "setup", "timeout", "ready_timeout", "modes")
+    return WorkloadOptions(
+        name=asked["workload"],
+        command=asked["command"] or (),
+        params=asked["set_"] or (),
+        **{name: asked[name] for name in same},
+    )
+
+
 def workload_of(options: WorkloadOptions, config: Config) -> Workload:
     """The workload asked for: named, or a command of one's own. Raises UsageError."""
     if options.name and options.command:
@@ -61,6 +80,12 @@ def workload_of(options: WorkloadOptions, config: Config) -> Workload:
     else:
         raise UsageError("nothing to measure: neither -w WORKLOAD nor -- CMD", "perfguard workloads")
     return _with_limits(options, with_modes(workload, options.modes))
+
+
+def again(workload: Workload, options: WorkloadOptions) -> Workload:
+    """A stored workload, with modes, limits and parameters that are asked for now."""
+    changed = with_params(workload, parse_params(options.params, "--set"))
+    return _with_limits(options, with_modes(changed, options.modes))
 
 
 def _named(options: WorkloadOptions, config: Config) -> Workload:
@@ -152,6 +177,21 @@ def claimed_metric(workload: Workload, was: float) -> Metric:
     if not math.isfinite(was) or was <= 0:
         raise UsageError(f"--was {was:g} is not a positive number", "--was 89")
     return next(metric for metric in workload.metrics if metric.primary)
+
+
+def env_of(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
+    """["K=V", "NAME", …] -> {"K": "V", "NAME": its value here}; a secret is marked, and read again at each launch."""
+    import os
+
+    from perfguard.trial.secrets import REDACTED, redacted
+
+    given = [pair for pair in pairs or () if "=" in pair]
+    named = [pair for pair in pairs or () if "=" not in pair]
+    if missing := [name for name in named if name not in os.environ]:
+        raise UsageError(f"{option} {missing[0]}: there is no such variable here", f"{option} {missing[0]}=VALUE")
+    values = {name: os.environ[name] for name in named}
+    plain = {name: value if redacted(name, value) == value else REDACTED for name, value in values.items()}
+    return parse_pairs(given, option) | plain
 
 
 def hooks_of(on_suspect: str, config: Config, folder: Path) -> Hooks:

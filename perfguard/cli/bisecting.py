@@ -7,10 +7,10 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import claimed_metric, open_project, policy_of, workload_of
+from perfguard.cli.asking import claimed_metric, env_of, open_project, policy_of, workload_of, workload_options
 from perfguard.cli.ending import print_prices
-from perfguard.cli.measure import opened, workload_options
-from perfguard.config import parse_duration_s, parse_pairs, with_policy
+from perfguard.cli.measure import opened
+from perfguard.config import parse_duration_s, with_policy
 from perfguard.errors import EXIT_UNDECIDED, UsageError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _request(asked: dict[str, Any], config: "Config") -> "Request":
     policy = policy_of(config, **{name: asked[name] for name in given})
     if asked["max_trials"] is not None:
         policy = with_policy(policy, {"max_bisect_trials": asked["max_trials"]}, "--max-trials")
-    env = parse_pairs(asked["env"], "--env")
+    env = env_of(asked["env"], "--env")
     return Request(
         wishes=(Wish(side="base", revision=asked["good"], env=env), Wish(side="head", revision=asked["bad"], env=env)),
         workload=workload,

@@ -7,9 +7,8 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import open_project, policy_of, workload_of
-from perfguard.cli.measure import opened, workload_options
-from perfguard.config import parse_pairs
+from perfguard.cli.asking import env_of, open_project, policy_of, workload_of, workload_options
+from perfguard.cli.measure import opened
 
 
 @app.command()
@@ -66,7 +65,7 @@ def _calibrate(asked: dict[str, Any]) -> None:
 def _request(asked: dict[str, Any], config: Any) -> Any:
     from perfguard.campaign import Request, Wish
 
-    env = parse_pairs(asked["env"], "--env")
+    env = env_of(asked["env"], "--env")
     return Request(
         wishes=(
             Wish(side="base", revision=asked["revision"], env=env),

@@ -7,9 +7,8 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import open_project, policy_of, workload_of
-from perfguard.cli.measure import opened, workload_options
-from perfguard.config import parse_pairs
+from perfguard.cli.asking import env_of, open_project, policy_of, workload_of, workload_options
+from perfguard.cli.measure import opened
 
 GOOD, BAD, CANNOT_TELL = 0, 1, 125
 # What the verdict of a comparison is to `git bisect run`; whatever is not listed cannot be told.
@@ -75,7 +74,7 @@ def _check(asked: dict[str, Any]) -> None:
 def _request(asked: dict[str, Any], config: Any) -> Any:
     from perfguard.campaign import Request, Wish
 
-    env = parse_pairs(asked["env"], "--env")
+    env = env_of(asked["env"], "--env")
     given = ("margin", "alpha", "max_blocks", "budget")
     return Request(
         wishes=(

@@ -48,6 +48,7 @@ def demo(
         render_bisect(found, console)
         report = write_report(place, store, comparisons, found)
     typer.echo(f"\nThe report: {report}\nEvery trial: perfguard show latest --db {place / 'results.db'}")
+    typer.echo("What doctor tells of a card, on a simulated one: PERFGUARD_SIMULATED_GPU=1 perfguard doctor")
     if [c["exit_code"] for c in comparisons[:1]] != [1] or comparisons[1]["exit_code"] not in (0, 3):
         typer.echo("The machine was too busy for the expected verdicts (REGRESSION, then no change).", err=True)
         raise typer.Exit(EXIT_FAILURE)

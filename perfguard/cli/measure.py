@@ -8,9 +8,10 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import WorkloadOptions, claimed_metric, hooks_of, open_project, policy_of, workload_of
+from perfguard.cli.asking import claimed_metric, env_of, hooks_of, open_project, policy_of, workload_options
 from perfguard.cli.ending import finish, print_prices
-from perfguard.config import load, parse_pairs, parse_params
+from perfguard.cli.recalling import chosen_workload, recalled, with_stored
+from perfguard.config import load, parse_params
 from perfguard.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ POLICY_OPTIONS = (
 
 @app.command()
 def compare(
-    base: Annotated[str, typer.Argument(help="The side that is believed: any revision, or WORKTREE.")] = "",
+    base: Annotated[str, typer.Argument(help="The side that is believed: any revision, WORKTREE, or an id.")] = "",
     head: Annotated[str, typer.Argument(help="The side that is questioned: any revision, or WORKTREE.")] = "",
     command: o.Command = None,
     workload: o.WorkloadName = "",
@@ -215,11 +216,12 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
     from perfguard.campaign import Request
     from perfguard.scopes import scope_of
 
-    workload = workload_of(workload_options(asked), config)
+    stored = recalled(asked["base"], asked["db"], asked["repo"]) if "base" in sides else None
+    workload = chosen_workload(stored, workload_options(asked), config)
     if asked.get("was") is not None:
         claimed_metric(workload, asked["was"])
     return Request(
-        wishes=tuple(_wish(asked, side) for side in sides),
+        wishes=with_stored(stored, tuple(_wish(asked, side) for side in sides)),
         workload=workload,
         policy=policy_of(config, **{name: asked[name] for name in POLICY_OPTIONS if name in asked}),
         kind=kind,  # type: ignore[arg-type]  # one of this module's own three words
@@ -231,20 +233,10 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
     )
 
 
-def workload_options(asked: dict[str, Any]) -> WorkloadOptions:
-    same = ("metric", "better", "unit", "read", "setup", "timeout", "ready_timeout", "modes")
-    return WorkloadOptions(
-        name=asked["workload"],
-        command=asked["command"] or (),
-        params=asked["set_"] or (),
-        **{name: asked[name] for name in same},
-    )
-
-
 def _wish(asked: dict[str, Any], side: str) -> Any:
     from perfguard.campaign import Wish
 
-    env = parse_pairs(asked["env"], "--env") | parse_pairs(asked.get(f"{side}_env"), f"--{side}-env")
+    env = env_of(asked["env"], "--env") | env_of(asked.get(f"{side}_env"), f"--{side}-env")
     params = parse_params(asked.get(f"{side}_set"), f"--{side}-set")
     return Wish(
         side="head" if side == "head" else "base",

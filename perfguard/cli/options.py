@@ -27,7 +27,9 @@ SmClock = Annotated[int | None, typer.Option("--sm-clock", help="SM clock to loc
 OnSuspect = Annotated[str, typer.Option("--on-suspect", help="Command that gets the JSON on stdin if it ends SUSPECT.")]
 Modes = Annotated[str, typer.Option("--modes", help="plain, eagle3 or both.")]
 WorkloadName = Annotated[str, typer.Option("--workload", "-w", help="A workload: see `perfguard workloads`.")]
-Env = Annotated[list[str] | None, typer.Option("--env", help="K=V for both sides; repeatable.")]
+Env = Annotated[
+    list[str] | None, typer.Option("--env", help="K=V for both sides, or NAME as it is set here; repeatable.")
+]
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="Workload parameter KEY=VALUE for both sides; repeatable.")
 ]

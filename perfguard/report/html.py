@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from perfguard.records import Trial
-from perfguard.report import conditions, foreign, outcomes, plots, raw, units
+from perfguard.report import conditions, foreign, machine, outcomes, plots, raw, units
 
 # A longer text of others (a commit message of megabytes) is cut on the page and in what it carries.
 MAX_TEXT = 600
@@ -51,7 +51,10 @@ def comparison_html(
         claimed=_claimed(comparison),
         trial_plots=_trial_plots(comparison, measured),
         cycles=_cycles(comparison),
-        condition_plots=[Plot(heading=name, svg=Markup(svg)) for name, svg in conditions.plots(measured)],
+        condition_plots=[Plot(heading=name, svg=Markup(svg)) for name, svg in conditions.plots(comparison)],
+        condition_lines=[_cut(line) for line in (*machine.notices(comparison), *machine.lines(comparison))],
+        gate_columns=machine.GATE_COLUMNS,
+        gate_rows=machine.gate_rows(comparison),
         hypotheses=hypotheses,
         provenance=_provenance(comparison),
         machine=flat(comparison.get("machine", {})),

@@ -29,17 +29,8 @@ def public(comparison: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def public_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """Numbers and conditions only: what was loaded, logs and environments name paths and people."""
-    return [
-        replace(trial, reasons=(), record={"conditions": _numbered(trial.record.get("conditions", {}))})
-        for trial in trials
-    ]
-
-
-def _numbered(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Cards by their place instead of their UUID."""
-    gpus = conditions.get("gpus", {})
-    return {"gpus": {f"GPU {number}": gpus[uuid] for number, uuid in enumerate(sorted(gpus))}} if gpus else {}
+    """Numbers only: what was loaded, logs, environments and conditions name paths, people and cards."""
+    return [replace(trial, reasons=(), record={}) for trial in trials]
 
 
 def _redacted(value: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from perfguard.report import outcomes, terminal, units
+from perfguard.report.explanation import render_hypotheses, rows
 
 
 def render_single(result: Mapping[str, Any], console: Console) -> None:
@@ -20,6 +21,10 @@ def render_single(result: Mapping[str, Any], console: Console) -> None:
     if cached := outcomes.cached_builds(result):
         facts["build"] = cached
     terminal.render_facts(facts, console)
+    if "explanation" in result:
+        console.print()
+        render_hypotheses(rows(result["explanation"]), console)
+        terminal.render_facts({"next": result["explanation"]["next"]}, console)
     if "metrics" in result:
         console.print()
         terminal.render_rows(("metric", "median", "launches"), [_cells(m) for m in result["metrics"]], console)

@@ -8,7 +8,7 @@ from perfguard.store.bisects import BisectLink
 from perfguard.store.nightbook import NightBook
 from perfguard.store.nights import Ack, NightRun, NightValue, Pin, StoredNight, Suspicion
 from perfguard.store.results import Store, open_store
-from perfguard.store.rows import CampaignOverview, MachineOverview, StoredVerdict, TrialCosts
+from perfguard.store.rows import CampaignOverview, MachineOverview, StoredAge, StoredVerdict, TrialCosts
 
 __all__ = [
     "Ack",
@@ -20,6 +20,7 @@ __all__ = [
     "NightValue",
     "Pin",
     "Store",
+    "StoredAge",
     "StoredNight",
     "StoredVerdict",
     "Suspicion",

@@ -17,7 +17,9 @@ from enum import Enum
 from typing import Any, TypeVar
 
 # Mappings with these names hold what many trials share, or much: they are stored once, compressed, whoever uses them.
-SHARED_NAMES = frozenset({"environment", "versions", "origin", "machine", "method", "conditions"})
+SHARED_NAMES = frozenset(
+    {"environment", "versions", "origin", "machine", "method", "conditions", "software", "provenance"}
+)
 # Shorter lists of numbers are left where a person reads them.
 MIN_SERIES = 32
 

@@ -1,6 +1,7 @@
 """Campaigns from one database into another, row by row. Both are at the newest schema; ends no transaction."""
 
 import contextlib
+import json
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -27,21 +28,28 @@ _KEYS = {
     "bisect_builds": ("campaign", "position"),
     "bisect_links": ("campaign", "other"),
     "samples": ("campaign", "trial", "position"),
+    "machine_readings": ("machine", "name", "measured_at", "source"),
 }
+# The column that names the campaign, where it is not "campaign".
+_OWNERS = {"campaigns": "id", "machine_readings": "source"}
 _PROGRESS = ("running", "interrupted", "finished")
 # A commit that was built once may fail later, when its build was removed and is needed again.
 _BUILD_PROGRESS = ("ok", "unbuildable", "invalid")
 
 
-def copy(source: Database, target: Database, campaigns: Iterable[str]) -> dict[str, int]:
+def copy(source: Database, target: Database, campaigns: Iterable[str], *, is_all: bool = False) -> dict[str, int]:
     """Number of rows new to `target` by table. Twice gives 0: what is there and the same is left alone.
 
+    `is_all`: these are all campaigns of `source`; readings of machines that come from none of them are copied too.
     Raises StoreError when a campaign has the same id and another content; the caller rolls back.
     """
     added = dict.fromkeys(("campaigns", "blocks", "trials", "verdicts"), 0)
     with _snapshot(source):
         for campaign in campaigns:
             _copy_campaign(source, target, campaign, added)
+        if is_all:
+            for row in source.query("SELECT * FROM machine_readings"):
+                _copy_row(target, "machine_readings", _KEYS["machine_readings"], row)
     return added
 
 
@@ -59,8 +67,8 @@ def _snapshot(source: Database) -> Iterator[None]:
 def _copy_campaign(source: Database, target: Database, campaign: str, added: dict[str, int]) -> None:
     _copy_content(source, target, campaign)
     for table, key in _KEYS.items():
-        column = "id" if table == "campaigns" else "campaign"
-        num_new = sum(_copy_row(target, table, key, row) for row in _rows(source, table, column, campaign))
+        rows = _rows(source, table, _OWNERS.get(table, "campaign"), campaign)
+        num_new = sum(_copy_row(target, table, key, row) for row in rows)
         if table in added:
             added[table] += num_new
     _link_content(source, target, campaign)
@@ -87,13 +95,25 @@ def _copy_row(target: Database, table: str, key: tuple[str, ...], row: Row) -> b
         _advance(target, stored, row)
     if table == "bisect_builds":
         _advance_build(target, stored, row)
-    if _comparable(table, stored) != _comparable(table, row):
-        campaign = row["id"] if table == "campaigns" else row["campaign"]
+    if not _agree(table, stored, row):
+        campaign = row[_OWNERS.get(table, "campaign")]
         raise StoreError(
             f"campaign {campaign} is stored with another content: {table} {identity} differ; nothing was merged",
             f"perfguard show {campaign} --db on both files",
         )
     return False
+
+
+def _agree(table: str, stored: Row, row: Row) -> bool:
+    """Whether two rows of one key say the same. A pruned one says that it lacks a log or telemetry."""
+    if _comparable(table, stored) == _comparable(table, row):
+        return True
+    if table != "trials" or {**stored, "record": ""} != {**row, "record": ""}:
+        return False
+    one, other = (json.loads(found["record"]) for found in (stored, row))
+    taken = {*one.pop("pruned", ()), *other.pop("pruned", ())}
+    # As text: NaN, which a record may hold, differs from itself.
+    return json.dumps({**one, **dict.fromkeys(taken)}) == json.dumps({**other, **dict.fromkeys(taken)})
 
 
 def _comparable(table: str, row: Row) -> Row:

@@ -70,44 +70,44 @@ class Store:
     @property
     def nights(self) -> NightBook:
         """What nightly jobs store."""
-        return NightBook(db=self.db, reading=self._reading, writing=self._writing)
+        return NightBook(db=self.db, reading=self.reading, writing=self.writing)
 
     def add_campaign(self, campaign: Campaign) -> None:
         """Before its first trial. Its status is "running" until `set_status`."""
-        with self._writing(campaign.id):
+        with self.writing(campaign.id):
             campaigns.insert(self.db, campaign)
 
     def add_blocks(self, campaign_id: str, plans: Sequence[BlockPlan]) -> None:
         """As drawn, before they run."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             campaigns.insert_blocks(self.db, campaign_id, plans)
 
     def add_extension(self, campaign_id: str, extension: Extension, plans: Sequence[BlockPlan]) -> None:
         """With its blocks as drawn, before they run; the campaign is "running" again. Raises StoreError for a number
         that is stored already.
         """
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             campaigns.insert_extension(self.db, campaign_id, extension)
             campaigns.insert_blocks(self.db, campaign_id, plans)
             campaigns.set_status(self.db, campaign_id, "running")
 
     def add_bisect(self, campaign_id: str, bisect: Bisect) -> None:
         """What is searched, before its first reading."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             bisects.insert(self.db, campaign_id, bisect)
 
     def add_pair(self, campaign_id: str, pair: PairPlan) -> None:
         """A reading as drawn, before it runs."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             bisects.insert_pair(self.db, campaign_id, pair)
 
     def add_candidate_build(self, campaign_id: str, build: CandidateBuild) -> None:
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             bisects.insert_build(self.db, campaign_id, build)
 
     def add_bisect_link(self, campaign_id: str, link: BisectLink) -> None:
         """A confirmation or an inner search, before it runs."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             bisects.insert_link(self.db, campaign_id, link)
 
     def add_trial(self, campaign_id: str, trial: Trial) -> None:
@@ -116,64 +116,64 @@ class Store:
         Raises ValueError when a value is no finite number, TypeError when the record holds what JSON plus
         tuples and bytes cannot say.
         """
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             trials.insert(self.db, campaign_id, trial)
 
     def add_verdict(self, campaign_id: str, document: Mapping[str, Any]) -> None:
         """One more judgement, with the time and this perfguard's version; earlier ones stay."""
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             campaigns.insert_verdict(self.db, campaign_id, document)
 
     def set_status(self, campaign_id: str, status: Status) -> None:
-        with self._writing(campaign_id):
+        with self.writing(campaign_id):
             campaigns.set_status(self.db, campaigns.resolve(self.db, campaign_id), status)
 
     def campaign(self, id_or_prefix: str) -> Campaign:
-        with self._reading():
+        with self.reading():
             return campaigns.load(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def status(self, id_or_prefix: str) -> str:
-        with self._reading():
+        with self.reading():
             return campaigns.status(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def blocks(self, id_or_prefix: str) -> list[BlockPlan]:
         """In the order they were planned."""
-        with self._reading():
+        with self.reading():
             return campaigns.blocks(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def extensions(self, id_or_prefix: str) -> list[Extension]:
         """By number, from 1."""
-        with self._reading():
+        with self.reading():
             return campaigns.extensions(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def trials(self, id_or_prefix: str, *, with_record: bool = True) -> list[Trial]:
         """In the order they were stored. Without records, `record` is empty and a long campaign reads at once."""
-        with self._reading():
+        with self.reading():
             return trials.load(self.db, campaigns.resolve(self.db, id_or_prefix), with_record=with_record)
 
     def bisect(self, id_or_prefix: str) -> Bisect | None:
         """None where the campaign is no bisect."""
-        with self._reading():
+        with self.reading():
             return bisects.load(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def pairs(self, id_or_prefix: str) -> list[PairPlan]:
         """Readings of a bisect, by number."""
-        with self._reading():
+        with self.reading():
             return bisects.pairs(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def candidate_builds(self, id_or_prefix: str) -> list[CandidateBuild]:
         """By position; the latest of each."""
-        with self._reading():
+        with self.reading():
             return bisects.builds(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def bisect_links(self, id_or_prefix: str) -> list[BisectLink]:
         """In the order they were started."""
-        with self._reading():
+        with self.reading():
             return bisects.links(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def verdicts(self, id_or_prefix: str) -> list[StoredVerdict]:
         """Oldest first."""
-        with self._reading():
+        with self.reading():
             return campaigns.verdicts(self.db, campaigns.resolve(self.db, id_or_prefix))
 
     def latest_verdict(self, id_or_prefix: str) -> Mapping[str, Any] | None:
@@ -183,19 +183,19 @@ class Store:
 
     def verdict_stamps(self) -> dict[str, str]:
         """What changes with any further verdict of a campaign, for those that have one."""
-        with self._reading():
+        with self.reading():
             return campaigns.verdict_stamps(self.db)
 
     def machines(self) -> list[MachineOverview]:
         """The one measured on last comes first."""
-        with self._reading():
+        with self.reading():
             return campaigns.machines(self.db)
 
     def campaigns(
         self, limit: int = 50, *, workload: str | None = None, kind: str | None = None
     ) -> list[CampaignOverview]:
         """Newest first."""
-        with self._reading():
+        with self.reading():
             return campaigns.overviews(self.db, limit, workload, kind)
 
     def trial_costs(
@@ -206,7 +206,7 @@ class Store:
         `machine` as in Campaign.machine, equal in every field; None takes any machine. Scopes are kept apart:
         instances of one process are nearer to each other than launches are.
         """
-        with self._reading():
+        with self.reading():
             return trials.costs(self.db, workload, machine, limit, scope)
 
     def add_machine_readings(self, machine: str, readings: Sequence[MachineReading]) -> None:
@@ -214,16 +214,16 @@ class Store:
 
         Raises ValueError for a value that is no positive finite number.
         """
-        with self._writing(""):
+        with self.writing(""):
             machines.insert(self.db, machine, readings)
 
     def machine_readings(self, machine: str, name: str) -> list[MachineReading]:
         """Oldest first."""
-        with self._reading():
+        with self.reading():
             return machines.load(self.db, machine, name)
 
     def machine_reading_names(self, machine: str) -> list[str]:
-        with self._reading():
+        with self.reading():
             return machines.names(self.db, machine)
 
     def export(self, ids: Sequence[str], path: str | Path) -> dict[str, int]:
@@ -234,12 +234,12 @@ class Store:
         target = Path(path)
         if target.exists():
             raise StoreError(f"{target} exists: an export never writes into a file", "name a file that is not there")
-        with self._reading():
+        with self.reading():
             wanted = bisects.with_linked(self.db, [campaigns.resolve(self.db, one) for one in ids])
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            with open_store(partial) as other, other._writing(""):
-                counts = exchange.copy(self.db, other.db, wanted)
+            with open_store(partial) as other, other.writing(""):
+                counts = exchange.copy(self.db, other.db, wanted, is_all=set(wanted) == set(campaigns.all_ids(self.db)))
             os.replace(partial, target)
         finally:
             partial.unlink(missing_ok=True)
@@ -250,16 +250,18 @@ class Store:
 
         Raises StoreError, with nothing merged, when the same id has another content there.
         """
-        with open_store(other_path, read_only=True) as other, self._writing(""):
-            return exchange.copy(other.db, self.db, campaigns.all_ids(other.db))
+        with open_store(other_path, read_only=True) as other, self.writing(""):
+            return exchange.copy(other.db, self.db, campaigns.all_ids(other.db), is_all=True)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
+        """For this package: what SQLite says inside becomes a StoreError."""
         with connection.explained(self.path):
             yield
 
     @contextlib.contextmanager
-    def _writing(self, campaign_id: str) -> Iterator[None]:
+    def writing(self, campaign_id: str) -> Iterator[None]:
+        """For this package: one transaction, on disk at its end."""
         if self.is_read_only:
             raise StoreError(f"{self.path} was opened to read only", "name a file that can be written with --db")
         with connection.transaction(self.db, self.path, lambda: self._what_is_stored(campaign_id)):

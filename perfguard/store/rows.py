@@ -51,6 +51,25 @@ class StoredVerdict:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StoredAge:
+    """A campaign as `prune` sees it. `touched_at`: last planned, measured (while running), extended or judged.
+
+    `is_decided`: a verdict of it said something. `is_named`: another table of the file rests on it.
+    `samples_bytes` as they lie in the file, `log_bytes` the ends of failed trials' logs; `may_have_telemetry` judges by
+    one of its trials.
+    """
+
+    id: str
+    kind: str
+    touched_at: str
+    is_decided: bool
+    is_named: bool
+    may_have_telemetry: bool = False
+    samples_bytes: int = 0
+    log_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialCosts:
     """What the valid trials of one stored campaign took, for the price list.
 

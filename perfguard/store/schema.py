@@ -11,6 +11,7 @@ from sqlite_utils import Database
 from perfguard import __version__
 from perfguard.errors import StoreError
 from perfguard.store.night_tables import NIGHTS
+from perfguard.store.views import QUESTIONS
 
 # "PGRD": tells results.db from any other SQLite file.
 APPLICATION_ID = 0x50475244
@@ -188,6 +189,7 @@ MIGRATIONS = (
     Migration(number=3, name="bisects", statements=BISECTS),
     Migration(number=4, name="machine readings", statements=MACHINE_READINGS),
     Migration(number=5, name="nights", statements=NIGHTS),
+    Migration(number=6, name="views for common questions", statements=QUESTIONS),
 )
 
 

@@ -43,7 +43,8 @@ def load(db: Database, campaign: str, *, with_record: bool) -> list[Trial]:
 
     def record(row: Mapping[str, Any]) -> Mapping[str, Any]:
         def numbers(position: int) -> list[float]:
-            return content.numbers(series[row["id"], position])
+            kept = series.get((row["id"], position))
+            return [] if kept is None else content.numbers(kept)  # `prune` takes samples and leaves the record
 
         restored: Mapping[str, Any] = codec.unpack(row["record"], read, numbers)
         return restored

@@ -88,8 +88,12 @@ def ask_git(
     env: Mapping[str, str] | None = None,
     config: tuple[str, ...] = (),
     stdin: BinaryIO | None = None,
+    limit_s: float | None = None,
 ) -> Answer:
-    """Run git in `folder` and return whatever it answers. Raises UsageError where there is no git."""
+    """Run git in `folder` and return whatever it answers; beyond `limit_s` it is ended, which is a bad status too.
+
+    Raises UsageError where there is no git.
+    """
     try:
         import git  # here, since GitPython looks for the program while it is imported
     except ImportError as error:
@@ -104,6 +108,7 @@ def ask_git(
         with_exceptions=False,
         stdout_as_string=False,
         strip_newline_in_stdout=False,
+        kill_after_timeout=limit_s,
     )
     return Answer(status=status, output=_as_bytes(output), error=str(error_text).strip())
 

@@ -7,12 +7,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from perfguard.records import Revision
 from perfguard.subject import patches, ranges, revisions
 from perfguard.subject.checkout import check_out, list_tags
 from perfguard.subject.history_line import Line, line_between
 from perfguard.subject.location import Location, locate
+from perfguard.subject.provenance import repository_state
 from perfguard.subject.worktree import WORKTREE, worktree_revision
 
 
@@ -31,6 +33,11 @@ class Repository:
         if name == WORKTREE:
             return worktree_revision(self.location)
         return revisions.resolve_commit(self.location, name)
+
+    def known(self, stored: Revision) -> Revision:
+        """A stored revision, found to be in this repository still. Raises RevisionError."""
+        self.resolve(stored.commit)
+        return stored
 
     def with_patch(self, revision: Revision, file: Path) -> Revision:
         """`revision` with a patch file on top, merged three-way. Raises UsageError or RevisionError."""
@@ -70,6 +77,10 @@ class Repository:
     def python_modules(self, revision: Revision) -> dict[str, str]:
         """Dotted name -> tracked file, for every Python file of a revision."""
         return patches.python_modules(self.location, revision)
+
+    def state(self) -> dict[str, Any]:
+        """HEAD, reflog, stashes and uncommitted files as they are now: see `provenance.repository_state`."""
+        return repository_state(self.location)
 
     def tags_sha256(self) -> str:
         """Changes with any tag: a checkout holds them all."""

@@ -4,16 +4,19 @@ Must not look at which side it measures beyond writing it into the record.
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from perfguard.records import Reason, Trial, TrialStatus
-from perfguard.trial.environment import command_environment, redact
-from perfguard.trial.launch import Launch, Launched, Process, describe_exit, run_launch, tail
-from perfguard.trial.probe import probed, read_probe
+from perfguard.trial.environment import command_environment, lost_on_the_way
+from perfguard.trial.launch import Launch, Launched, Process, describe_exit, log_head, run_launch, tail
+from perfguard.trial.outcome import words_of
+from perfguard.trial.probe import probed, read_probe, read_processes
 from perfguard.trial.readings import Readings, read_values
 from perfguard.trial.request import TrialRequest
+from perfguard.trial.secrets import redact, scrubbed
 
 # A number is looked for in the end of what was printed; nobody reads a metric out of gigabytes.
 MAX_OUTPUT_BYTES = 4 * 2**20
@@ -29,10 +32,13 @@ def run_command(request: TrialRequest, *, probe: bool = False) -> Trial:
     env = command_environment(
         os.environ, request.arm.env, request.caches, trial=request.id, commit=request.arm.revision.commit
     )
-    launched = run_launch(_launch(request, probed(env, request.folder / "probe") if probe else env))
+    place = request.folder / "probe"
+    launched = run_launch(_launch(request, probed(env, place, request.arm.env) if probe else env))
     readings = _readings(request, launched)
+    processes = read_processes(place) if probe else []
     failure = failure_of(request, launched)
-    return Trial(
+    lost = lost_on_the_way(request.arm.env, processes)
+    trial = Trial(
         id=request.id,
         stage=request.stage,
         block=request.block,
@@ -40,14 +46,20 @@ def run_command(request: TrialRequest, *, probe: bool = False) -> Trial:
         side=request.side,
         build=request.build,
         attempt=request.attempt,
-        status=_status(launched, readings),
+        status=_status(launched, (*readings.reasons, *lost)),
         started_at=started_at,
         wall_s=launched.wall_s[0],
         measured_s=launched.wall_s[0],
         values=readings.values if failure is None else {},
-        reasons=readings.reasons if failure is None else (failure,),
-        record=_record(request, launched, env) | ({"origin": read_probe(request.folder / "probe")} if probe else {}),
+        reasons=(*readings.reasons, *lost) if failure is None else (failure,),
+        record=_record(request, launched, env) | (_probed(place, processes) if probe else {}),
     )
+    return scrubbed(trial, env)
+
+
+def _probed(place: Path, processes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    seen = [{**process, "environment": redact(process["environment"])} for process in processes]
+    return {"origin": read_probe(place), "processes": seen}
 
 
 def _launch(request: TrialRequest, env: dict[str, str]) -> Launch:
@@ -91,10 +103,10 @@ def failure_of(request: TrialRequest, launched: Launched) -> Reason | None:
     return None
 
 
-def _status(launched: Launched, readings: Readings) -> TrialStatus:
+def _status(launched: Launched, reasons: Sequence[Reason]) -> TrialStatus:
     if launched.status != "ok":
         return launched.status
-    return "invalid" if readings.reasons else "ok"
+    return "invalid" if reasons else "ok"
 
 
 def _record(request: TrialRequest, launched: Launched, env: dict[str, str]) -> dict[str, Any]:
@@ -107,7 +119,9 @@ def _record(request: TrialRequest, launched: Launched, env: dict[str, str]) -> d
         "num_leftover": launched.num_leftover,
         "unkillable": list(launched.unkillable),
         "log": str(request.folder),
+        "caches": dict(request.cache_state),
     }
+    record |= words_of((log_head(_stdout(request)) + log_head(_stderr(request)),))
     if launched.status != "ok":
         record |= {"stdout_tail": tail(_stdout(request)), "stderr_tail": tail(_stderr(request))}
     return record

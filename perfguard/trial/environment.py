@@ -1,13 +1,14 @@
-"""Environments of measured processes: what they get, what is stored of it, and whether it arrived. Pure.
+"""Environments of measured processes: what they get, and whether it arrived. Pure.
 
 Must not read os.environ: the caller hands it in.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from perfguard.records import Reason
+from perfguard.trial.secrets import redacted
 
 # What a built-in runner may inherit: to find programs, libraries and devices. Everything else that changes speed
 # (NCCL_*, TORCH_*, OMP_*, LD_PRELOAD, ...) is part of an arm and has to be asked for.
@@ -52,22 +53,8 @@ GIT_LEFT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJ
 # Differ between ranks by their meaning.
 BY_RANK = frozenset({"RANK", "LOCAL_RANK", "GROUP_RANK"})
 
-REDACTED = "<redacted>"
-SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|COOKIE|AUTH(?!OR)"
-    r"|(PRIVATE|API|ACCESS)_?KEY|(^|_)(KEY|PASS|PAT|PWD)$",
-    re.IGNORECASE,
-)
-# Names that look like secrets and are none.
-PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "TOKENIZERS_PARALLELISM", "XAUTHORITY", "SSH_AUTH_SOCK"})
-SECRET_VALUE = re.compile(
-    r"gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|hf_\w{20,}"
-    r"|\bsk-[\w-]{16,}|nvapi-[\w-]{20,}|xox[abeprs]-[\w-]{10,}"
-    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\beyJ[\w-]{6,}\.eyJ[\w-]{6,}\.[\w-]+|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
-    r"|(?i:\bbearer )[\w.~+/-]{16,}=*"
-)
-# user:password@ of a URL; the user's name goes as well, since a token often stands there.
-URL_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+# Differences of software that are spelled out.
+SHOWN = 3
 
 
 def runner_environment(inherited: Mapping[str, str], asked: Mapping[str, str], caches: Path) -> dict[str, str]:
@@ -96,30 +83,27 @@ def cache_folders(caches: Path) -> dict[str, str]:
     return {name: str(caches / name.lower()) for name in CACHES}
 
 
-def redact(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` as it may be stored and shown: secrets replaced, found by name and by the shape of the value."""
-    return {name: _redacted(name, value) for name, value in environment.items()}
+def undelivered(
+    asked: Mapping[str, str], seen_by_rank: Sequence[Mapping[str, str]], startup: Sequence[str] = ()
+) -> tuple[Reason, ...]:
+    """Why the environment was not what was asked for: a variable that a rank lacks, sees otherwise, or alone has.
 
-
-def _redacted(name: str, value: str) -> str:
-    # `exec:NAME` is NAME as a process began with it.
-    plain = name.removeprefix("exec:")
-    if value and plain.upper() not in PLAIN_NAMES and SECRET_NAME.search(plain):
-        return REDACTED
-    return URL_CREDENTIALS.sub(REDACTED, SECRET_VALUE.sub(REDACTED, value))
-
-
-def undelivered(asked: Mapping[str, str], seen_by_rank: Sequence[Mapping[str, str]]) -> tuple[Reason, ...]:
-    """Why the environment was not what was asked for: a variable that a rank lacks, sees otherwise, or alone has."""
+    `startup`: by rank, the files that Python ran by itself at its start, to be named where they are the place.
+    """
     reasons = []
     for rank, seen in enumerate(seen_by_rank):
         for name, value in asked.items():
-            if name not in seen:
-                reasons.append(f"rank {rank} does not see {name}, asked for as {_shown(name, value)}")
-            elif seen[name] != value:
-                reasons.append(f"rank {rank} sees {name}={_shown(name, seen[name])}, asked for {_shown(name, value)}")
-    names = {name for seen in seen_by_rank for name in seen if name.removeprefix("exec:") not in BY_RANK}
-    for name in sorted(names - set(asked)):
+            if seen.get(name) == value:
+                continue
+            what = (
+                f"sees {name}={_shown(name, seen[name])}, asked for {_shown(name, value)}"
+                if name in seen
+                else f"does not see {name}, asked for as {_shown(name, value)}"
+            )
+            place = place_of_change(name, value, seen, startup[rank] if rank < len(startup) else "")
+            reasons.append(f"rank {rank} {what}: {place}")
+    plain_names = {name for seen in seen_by_rank for name in seen if ":" not in name}
+    for name in sorted(plain_names - set(asked) - BY_RANK):
         values = [seen.get(name) for seen in seen_by_rank]
         rank = next((rank for rank, value in enumerate(values) if value != values[0]), 0)
         if rank:
@@ -128,5 +112,62 @@ def undelivered(asked: Mapping[str, str], seen_by_rank: Sequence[Mapping[str, st
     return tuple(Reason(code="environment", text=text) for text in reasons)
 
 
+def lost_on_the_way(asked: Mapping[str, str], processes: Sequence[Mapping[str, Any]]) -> tuple[Reason, ...]:
+    """The same for the Python processes of a person's own command, which may well start helpers that need nothing.
+
+    Processes that call themselves ranks are held to what was asked for; of the others one must have got it.
+    """
+    ranks = [process for process in processes if process["rank"]]
+    texts = []
+    for name, value in asked.items():
+        lacking = [process for process in ranks or processes if process["environment"].get(name) != value]
+        if not lacking or (not ranks and len(lacking) < len(processes)):
+            continue
+        first = lacking[0]
+        who = f"rank {first['rank']}" if ranks else "no Python process of the command"
+        seen = first["environment"]
+        verb = "sees" if not ranks else "does not see"
+        text = f"{who} {verb} {name}={_shown(name, value)} as asked for, but {_shown(name, seen.get(name))}"
+        texts.append(f"{text}: {place_of_change(name, value, seen, _startup_of(first))}")
+    return tuple(Reason(code="environment", text=text) for text in texts)
+
+
+def _startup_of(process: Mapping[str, Any]) -> str:
+    return " or ".join(file["path"] for file in process["software"]["startup"].values())
+
+
+def place_of_change(name: str, value: str, seen: Mapping[str, str], startup: str = "") -> str:
+    """Where a variable that was asked for as `value` got lost on its way to what a process sees at its end."""
+    at_exec = seen.get(f"exec:{name}", seen.get(name))
+    if at_exec != value:
+        return "it had not arrived when the process began (a launcher or wrapper in front of it)"
+    if seen.get(f"start:{name}", at_exec) != value:
+        return f"changed while Python started, by {startup or 'sitecustomize, usercustomize or a .pth file'}"
+    return "changed after the process began, by the code under test or a library that it imports"
+
+
+def changes(seen: Mapping[str, str], startup: str = "") -> dict[str, str]:
+    """Variables that were another value when the process began, with the place: what a person did not ask for."""
+    moved = [name.removeprefix("exec:") for name in seen if name.startswith("exec:")]
+    return {name: place_of_change(name, seen[f"exec:{name}"], seen, startup) for name in moved}
+
+
+def unlike(software_by_rank: Sequence[Mapping[str, Any]]) -> tuple[Reason, ...]:
+    """Ranks of one launch that run on other software than rank 0: they do not measure one thing."""
+    reasons = []
+    for rank, software in enumerate(software_by_rank):
+        here, there = _flat(software_by_rank[0]), _flat(software)
+        differing = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+        for name in differing[:SHOWN]:
+            text = f"{name} is {here.get(name, 'missing')} on rank 0 and {there.get(name, 'missing')} on rank {rank}"
+            reasons.append(Reason(code="environment", text=text))
+    return tuple(reasons)
+
+
+def _flat(software: Mapping[str, Any]) -> dict[str, str]:
+    nested = {**software.get("packages", {}), **{f"torch {k}": v for k, v in (software.get("torch") or {}).items()}}
+    return {name: str(value) for name, value in {"python": software.get("python"), **nested}.items()}
+
+
 def _shown(name: str, value: str | None) -> str:
-    return "not set" if value is None else repr(_redacted(name, value))
+    return "not set" if value is None else repr(redacted(name, value))

@@ -27,6 +27,8 @@ STACKS_S = 0.5
 # The processor may be busy ending others: what the warden gets beyond its own limits.
 WARDEN_SLACK_S = 5.0
 TAIL_BYTES = 4096
+# Libraries say at their start what they use.
+HEAD_BYTES = 2**20
 TAIL_LINES = 40
 
 
@@ -242,3 +244,12 @@ def tail(path: str | Path) -> str:
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-TAIL_LINES:])
+
+
+def log_head(path: str | Path) -> str:
+    """The beginning of a log, whatever bytes it holds; empty if there is none."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(HEAD_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -3,17 +3,19 @@
 An answer of a runner says more than how its process ended, so it is looked at first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from perfguard.errors import BuildError
 from perfguard.protocol import Result
 from perfguard.records import Reason, TrialStatus
-from perfguard.trial.environment import redact, undelivered
+from perfguard.trial.environment import changes, undelivered, unlike
 from perfguard.trial.launch import Launched, describe_exit
+from perfguard.trial.nccl_words import contradictions, moe_words, nccl_words
 from perfguard.trial.readings import Readings, judge_values
 from perfguard.trial.request import TrialRequest
+from perfguard.trial.secrets import redact
 
 UNBUILDABLE = "unbuildable:"
 ORIGIN = "origin:"
@@ -21,11 +23,12 @@ ORIGIN = "origin:"
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """`results` holds, by rank, the result or the reason why there is none."""
+    """`results` holds, by rank, the result or the reason why there is none; `logs` the beginning of each rank's log."""
 
     request: TrialRequest
     launched: Launched
     results: tuple[Result | str, ...]
+    logs: tuple[str, ...] = ()
 
     @property
     def answers(self) -> tuple[Result, ...]:
@@ -51,7 +54,9 @@ class Observed:
             "log_tail": launched.log_tail,
             "origin": merge_origin(self.answers)[0],
             "ranks": [_of_rank(answer) for answer in self.answers],
+            "caches": dict(self.request.cache_state),
         }
+        record |= words_of(self.logs)
         if self.answers:
             first = self.answers[0]
             record |= {name: getattr(first, name) for name in ("samples", "counts", "warmup", "versions", "load_s")}
@@ -95,8 +100,24 @@ def merge_origin(answers: tuple[Result, ...]) -> tuple[dict[str, Mapping[str, st
 
 def _of_answers(observed: Observed) -> tuple[Reason, ...]:
     seen = [answer.environment for answer in observed.answers]
-    arrived = undelivered(observed.request.arm.env, seen)
-    return arrived + merge_origin(observed.answers)[1] + _ranks_disagree(observed) + observed.readings.reasons
+    asked = observed.request.arm.env
+    arrived = undelivered(asked, seen, [_startup(answer) for answer in observed.answers])
+    said = contradictions(asked, [nccl_words(log) for log in observed.logs])
+    other = unlike([answer.software for answer in observed.answers if answer.software])
+    loaded = merge_origin(observed.answers)[1]
+    return arrived + said + other + loaded + _ranks_disagree(observed) + observed.readings.reasons
+
+
+def words_of(logs: Sequence[str]) -> dict[str, Any]:
+    """What NCCL (by rank) and the engine's MoE kernels say of themselves; nothing where they say nothing."""
+    nccl = [nccl_words(log) for log in logs]
+    moe = next((found for log in logs if (found := moe_words(log))), "")
+    return ({"nccl": nccl} if any(nccl) else {}) | ({"moe_configuration": moe} if moe else {})
+
+
+def _startup(answer: Result) -> str:
+    files = answer.software.get("startup", {})
+    return " or ".join(str(file.get("path")) for file in files.values())
 
 
 def _ranks_disagree(observed: Observed) -> tuple[Reason, ...]:
@@ -154,6 +175,8 @@ def _of_rank(answer: Result) -> dict[str, Any]:
         "rank": answer.rank,
         "process": dict(answer.process),
         "environment": redact(answer.environment),
+        "environment_changes": changes(answer.environment, _startup(answer)),
+        "software": dict(answer.software),
         "load_s": answer.load_s,
         "measured_s": answer.measured_s,
         "peak_memory_bytes": answer.peak_memory_bytes,

@@ -1,4 +1,4 @@
-"""Which files a Python command loads: a sitecustomize of ours on PYTHONPATH, and what its processes wrote.
+"""Which files a Python command loads and what its processes see: a sitecustomize of ours, and what they wrote.
 
 For the unmeasured first run of a build only. Must never make a command fail.
 """
@@ -7,16 +7,27 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from perfguard.protocol import ENVIRONMENT_PREFIXES, installed
 
 SITE = Path(__file__).with_name("probe_site")
 PROBE_VARIABLE = "PERFGUARD_PROBE"
 
+# Different reports that are kept of one run; more are helpers started by the hundred.
+MAX_PROCESSES = 64
+
 Loaded = Mapping[str, Mapping[str, str]]
 
 
-def probed(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """`environment` with the probe in front; each Python process then leaves a file in `folder` at its end."""
+def probed(environment: Mapping[str, str], folder: Path, asked: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`environment` with the probe in front; each Python process then leaves two files in `folder` at its end.
+
+    Variables in `asked` are reported whatever they are called.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    wanted = {"prefixes": ENVIRONMENT_PREFIXES, "names": list(asked or ())}
+    (folder / "wanted").write_text(json.dumps(wanted), encoding="utf-8")
     path = environment.get("PYTHONPATH", "")
     # An empty entry means the current folder to Python: it must not appear where none was.
     joined = os.pathsep.join([str(SITE), path]) if path else str(SITE)
@@ -38,6 +49,48 @@ def read_probe(folder: Path) -> dict[str, dict[str, str]] | None:
             if not any(merged[key] == file for key in others):
                 merged[name if not others else f"{name} ({len(others) + 1})"] = file
     return merged
+
+
+def read_processes(folder: Path) -> list[dict[str, Any]]:
+    """What each Python process of the run saw, equal ones counted (`num_processes`): {"program", "rank",
+    "environment", "software", "num_processes"} with `exec:` and `start:` as in a rank's report.
+    """
+    counted: dict[str, dict[str, Any]] = {}
+    for file in sorted(folder.glob("*.seen")):
+        try:
+            seen = _process(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, LookupError, TypeError):
+            continue  # ended while it wrote
+        known = counted.setdefault(json.dumps(seen, sort_keys=True), {**seen, "num_processes": 0})
+        known["num_processes"] += 1
+    return sorted(counted.values(), key=lambda one: -int(one["num_processes"]))[:MAX_PROCESSES]
+
+
+def _process(told: Mapping[str, Any]) -> dict[str, Any]:
+    now, begun, started = (_without_probe(environ) for environ in told["environment"])
+    moved = {name for name in {*now, *begun} if now.get(name) != begun.get(name)}
+    early = {name for name in {*started, *begun} if started.get(name) != begun.get(name)}
+    at = {f"exec:{name}": begun.get(name, "") for name in sorted(moved | early)}
+    startup = {name: {"path": path} for name, path in told["startup"].items()}
+    software = {"python": told["python"], "packages": installed(told["path"]), "startup": startup}
+    return {
+        "program": told["program"],
+        "rank": told["rank"],
+        "executable": told["executable"],
+        "environment": dict(sorted(now.items())) | at | {f"start:{name}": started.get(name, "") for name in early},
+        "software": software,
+    }
+
+
+def _without_probe(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables as they would be without us."""
+    kept = {name: value for name, value in environ.items() if name != PROBE_VARIABLE}
+    entries = [entry for entry in kept.get("PYTHONPATH", "").split(os.pathsep) if entry != str(SITE)]
+    if "PYTHONPATH" in kept:
+        kept["PYTHONPATH"] = os.pathsep.join(entries)
+    if not kept.get("PYTHONPATH"):
+        kept.pop("PYTHONPATH", None)
+    return kept
 
 
 def _read(file: Path) -> dict[str, dict[str, str]]:

@@ -51,7 +51,7 @@ def _refuse_apart(observed: Observed, requests: Sequence[TrialRequest]) -> None:
 
 def _slot(observed: Observed, request: TrialRequest, place: int, num_slots: int) -> Observed:
     results = tuple(of_slot(result, observed.request.id, request.id, place, num_slots) for result in observed.results)
-    return Observed(request=request, launched=observed.launched, results=results)
+    return Observed(request=request, launched=observed.launched, results=results, logs=observed.logs)
 
 
 def of_slot(result: Result | str, launch_id: str, trial_id: str, place: int, num_slots: int) -> Result | str:

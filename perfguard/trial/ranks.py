@@ -12,9 +12,10 @@ from pathlib import Path
 from perfguard import protocol
 from perfguard.records import Trial
 from perfguard.trial.environment import runner_environment
-from perfguard.trial.launch import Launch, Process, run_launch
+from perfguard.trial.launch import Launch, Process, log_head, run_launch
 from perfguard.trial.outcome import Observed, conclude
 from perfguard.trial.request import TrialRequest
+from perfguard.trial.secrets import scrubbed
 
 LOOPBACK = "127.0.0.1"
 
@@ -42,7 +43,8 @@ def start_ranks(request: TrialRequest, spec: protocol.Spec, *, bundle: Path) -> 
     protocol.write(spec_file, spec)
     launched = run_launch(_launch(request, spec, ranks, argv=_argv(request, bundle, spec_file)))
     results = tuple(_read(_of_rank(spec.result, rank)) for rank in ranks)
-    return Observed(request=request, launched=launched, results=results)
+    logs = tuple(log_head(_log(request, rank)) for rank in ranks)
+    return Observed(request=request, launched=launched, results=results, logs=logs)
 
 
 def trial_of(observed: Observed, *, started_at: str, share: float = 1.0) -> Trial:
@@ -50,7 +52,7 @@ def trial_of(observed: Observed, *, started_at: str, share: float = 1.0) -> Tria
     request, launched = observed.request, observed.launched
     status, reasons = conclude(observed)
     first = observed.results[0]
-    return Trial(
+    trial = Trial(
         id=request.id,
         stage=request.stage,
         block=request.block,
@@ -67,6 +69,7 @@ def trial_of(observed: Observed, *, started_at: str, share: float = 1.0) -> Tria
         reasons=reasons,
         record=observed.record(),
     )
+    return scrubbed(trial, {**os.environ, **request.arm.env})
 
 
 def spec_of(request: TrialRequest) -> protocol.Spec:
@@ -96,7 +99,7 @@ def _launch(request: TrialRequest, spec: protocol.Spec, ranks: range, *, argv: t
             argv=argv,
             env=common | _rank_variables(rank, len(ranks), port),
             cwd=str(request.folder),
-            stdout=str(request.folder / f"rank-{rank}.log"),
+            stdout=str(_log(request, rank)),
         )
         for rank in ranks
     )
@@ -108,6 +111,10 @@ def _launch(request: TrialRequest, spec: protocol.Spec, ranks: range, *, argv: t
         answers_stacks=True,
         owner=request.owner,
     )
+
+
+def _log(request: TrialRequest, rank: int) -> Path:
+    return request.folder / f"rank-{rank}.log"
 
 
 def _rank_variables(rank: int, world_size: int, port: int) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What a story hands to this edge for one trial. A record only."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfguard.records import Arm, Side, Workload
@@ -11,7 +12,8 @@ class TrialRequest:
     """One trial to run. `workload` is the arm's (its parameters already on top).
 
     `checkout` and `caches` belong to the arm's build; `folder` is this trial's own, for spec, results and logs.
-    `owner` marks the processes (PERFGUARD_OWNER); `seed` makes the order of modes inside the launch.
+    `owner` marks the processes (PERFGUARD_OWNER); `seed` makes the order of modes inside the launch. `cache_state`:
+    what the compile caches hold before the launch, as trial.caches.state_of tells it.
     """
 
     id: str
@@ -28,3 +30,4 @@ class TrialRequest:
     folder: Path
     owner: str
     seed: int
+    cache_state: Mapping[str, int] = field(default_factory=dict)

@@ -76,7 +76,7 @@ COMPARE = "compare HEAD~1 HEAD"
         (f"{COMPARE} -w fake --max-blocks 1", "max_blocks = 1 is not between 2 and 40 blocks", "--max-blocks"),
         (f"{COMPARE} -w fake --budget soon", "--budget 'soon' is not a duration", "--budget 20m"),
         (f"{COMPARE} --timeout 0 -- true", "--timeout '0' is not a duration", "--timeout 20m"),
-        (f"{COMPARE} -w fake --env NCCL_PROTO", "--env 'NCCL_PROTO' is not KEY=VALUE", "--env NAME=1"),
+        (f"{COMPARE} -w fake --env NOT_SET", "--env NOT_SET: there is no such variable here", "--env NOT_SET=VALUE"),
         (f"{COMPARE} -w fake --head-env =1", "--head-env '=1' is not KEY=VALUE", "--head-env NAME=1"),
         (f"{COMPARE} -w fake --was nan", "--was nan is not a positive number", "--was 89"),
         ("recheck HEAD --was 0 -w fake", "--was 0 is not a positive number", "--was 89"),

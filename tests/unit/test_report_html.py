@@ -7,9 +7,8 @@ import re
 
 import pytest
 
-from perfguard.records import Trial
 from perfguard.report.html import comparison_html, reproduce
-from tests.unit.report_cases import TPOT, arm, comparison, trial, trials
+from tests.unit.report_cases import TPOT, arm, comparison, trials
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -85,20 +84,30 @@ def test_the_numbers_can_be_downloaded_from_the_page_itself():
     assert rows[-1]["value"] == ""
 
 
-def test_conditions_are_plotted_under_load_only_with_the_arm_of_each_launch():
-    def launch(slot: int, side: str, clock: int) -> Trial:
-        during = {"fields": {"sm_clock_mhz": [[-1.0, 345], [0.1, clock], [0.2, clock]]}}
-        return trial(1, 0, slot, side, 0.01, record={"conditions": {"gpus": {"GPU-a": {"during": during}}}})
-
-    html = comparison_html(comparison(), [launch(0, "base", 1980), launch(1, "head", 1410)])
-    conditions = html.split('id="h-conditions"')[1].split("</section>")[0]
-    assert "base 1980 MHz, block 1.0" in conditions
-    assert "head 1410 MHz, block 1.0" in conditions
-    assert "345" not in conditions
+def conditions(*clocks: int | None) -> dict:
+    places = [{"stage": 1, "block": 0, "slot": n, "side": ("base", "head")[n % 2], "status": "ok"} for n in range(9)]
+    trials = [{**place, "sm_clock_mhz": clock} for place, clock in zip(places, clocks, strict=False)]
+    quiet = {"trials": 0, "of": 2}
+    gate = {"gate": "clock", "what": "", "base": quiet, "head": {"trials": 1, "of": 2}, "action": "void"}
+    found = [{**gate, "found": ["CLOCK_LOW: GPU 0 at <b>1,410</b> MHz"]}, {**gate, "gate": "swap", "found": []}]
+    return {"coverage": {"text": "42 of 50 fields of 1 GPU usable"}, "gates": found, "trials": trials, "settings": []}
 
 
-def test_a_page_without_telemetry_says_so():
-    assert "No GPU telemetry was recorded" in page()
+def test_conditions_are_plotted_with_the_arm_of_each_launch_and_a_missing_reading_is_no_zero():
+    shown = page(conditions=conditions(1980, 1410, None)).split('id="h-conditions"')[1].split("</section>")[0]
+    assert "base 1,980 MHz, block 1.0" in shown
+    assert "head 1,410 MHz, block 1.0" in shown
+    assert shown.count('<circle class="base"') + shown.count('<polygon class="head"') == 2
+
+
+def test_gates_that_saw_something_are_a_table_and_coverage_is_a_line():
+    shown = text_of(page(conditions=conditions(1980)))
+    assert "clock 0 of 2 1 of 2 void CLOCK_LOW: GPU 0 at &lt;b&gt;1,410&lt;/b&gt; MHz" in shown
+    assert "42 of 50 fields of 1 GPU usable; 1 of 2 gates saw nothing." in shown
+
+
+def test_a_page_without_conditions_says_so():
+    assert "No conditions of the machine were recorded" in page()
 
 
 def test_the_parts_of_a_cycle_are_shown_side_by_side():

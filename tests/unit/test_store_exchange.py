@@ -7,6 +7,7 @@ import pytest
 import store_cases as cases
 
 from perfguard.errors import StoreError, UsageError
+from perfguard.records import MachineReading
 from perfguard.store import open_store
 
 
@@ -131,3 +132,36 @@ def test_samples_packed_by_another_compressor_are_the_same_samples(tmp_path: Pat
     assert dump(mine) != dump(other)
     with open_store(mine) as store:
         assert store.merge(other)["trials"] == 0
+
+
+def with_readings(path: Path, value: float = 4.0) -> Path:
+    """One reading that the campaign gave, one of the bench."""
+    with open_store(filled(path, ("c-0001",), num_trials=1)) as store:
+        for name, source in (("base", "c-0001"), ("copy", "bench")):
+            one = MachineReading(name=name, unit="s", value=value, measured_at="2026-01-02", source=source, facts={})
+            store.add_machine_readings("m1", [one])
+    return path
+
+
+def test_the_history_of_a_machine_travels_with_the_campaign_it_comes_from_and_all_of_it_with_all(
+    tmp_path: Path,
+) -> None:
+    source = with_readings(tmp_path / "a.db")
+    with open_store(source) as store:
+        store.export(["c-0001"], tmp_path / "all.db")
+        store.add_campaign(cases.campaign("c-0002"))
+        store.export(["c-0001"], tmp_path / "one.db")
+    with open_store(tmp_path / "mine.db") as mine:
+        mine.merge(source)
+        mine.merge(source)
+    found = {
+        name: [row[0] for row in cases.rows(tmp_path / name, "SELECT name FROM machine_readings ORDER BY name")]
+        for name in ("all.db", "one.db", "mine.db")
+    }
+    assert found == {"all.db": ["base", "copy"], "one.db": ["base"], "mine.db": ["base", "copy"]}
+
+
+def test_a_reading_with_another_value_is_a_conflict_too(tmp_path: Path) -> None:
+    other = with_readings(tmp_path / "b.db", value=5.0)
+    with open_store(with_readings(tmp_path / "a.db")) as store, pytest.raises(StoreError, match="machine_readings"):
+        store.merge(other)

@@ -251,7 +251,7 @@ def test_a_command_without_python_has_no_origin(tmp_path):
 
 
 def test_a_probe_that_cannot_write_stays_silent(tmp_path):
-    script = f"""rmdir $PERFGUARD_PROBE; {sys.executable} -c 'print("{{\\"seconds\\": 1}}")'"""
+    script = f"""rm -r $PERFGUARD_PROBE; {sys.executable} -c 'print("{{\\"seconds\\": 1}}")'"""
     asked = request(tmp_path, "sh", "-c", script)
     trial = run_command(asked, probe=True)
     assert (trial.status, (asked.folder / "stderr.log").read_text()) == ("ok", "")

@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.trial.environment import REDACTED, command_environment, redact, runner_environment, undelivered
+from perfguard.trial.environment import (
+    changes,
+    command_environment,
+    lost_on_the_way,
+    runner_environment,
+    undelivered,
+    unlike,
+)
+from perfguard.trial.secrets import REDACTED, redact
 
+BEFORE = "it had not arrived when the process began (a launcher or wrapper in front of it)"
 USER = {
     "PATH": "/bin",
     "HOME": "/home/u",
@@ -95,8 +104,8 @@ def test_a_variable_that_arrived_everywhere_is_no_reason():
 def test_rank_and_variable_are_named_where_it_did_not_arrive():
     reasons = undelivered({"NCCL_PROTO": "LL"}, [{"NCCL_PROTO": "LL"}, {}, {"NCCL_PROTO": "Simple"}])
     assert [(reason.code, reason.text) for reason in reasons] == [
-        ("environment", "rank 1 does not see NCCL_PROTO, asked for as 'LL'"),
-        ("environment", "rank 2 sees NCCL_PROTO='Simple', asked for 'LL'"),
+        ("environment", f"rank 1 does not see NCCL_PROTO, asked for as 'LL': {BEFORE}"),
+        ("environment", f"rank 2 sees NCCL_PROTO='Simple', asked for 'LL': {BEFORE}"),
     ]
 
 
@@ -111,3 +120,52 @@ def test_a_variable_that_only_some_ranks_have_is_named_though_nobody_asked_for_i
 def test_a_secret_that_did_not_arrive_is_not_printed():
     (reason,) = undelivered({"HF_TOKEN": "hunter2"}, [{"HF_TOKEN": "hunter3"}])
     assert "hunter" not in reason.text
+
+
+@pytest.mark.parametrize(
+    ("seen", "place"),
+    [
+        ({"NCCL_PROTO": "Simple"}, BEFORE),
+        ({"exec:NCCL_PROTO": "LL", "start:NCCL_PROTO": ""}, "changed while Python started, by /site/sitecustomize.py"),
+        (
+            {"NCCL_PROTO": "Simple", "exec:NCCL_PROTO": "LL", "start:NCCL_PROTO": "Simple"},
+            "changed while Python started, by /site/sitecustomize.py",
+        ),
+        (
+            {"NCCL_PROTO": "Simple", "exec:NCCL_PROTO": "LL"},
+            "changed after the process began, by the code under test or a library that it imports",
+        ),
+    ],
+)
+def test_the_place_where_a_variable_got_lost_is_named(seen, place):
+    (reason,) = undelivered({"NCCL_PROTO": "LL"}, [seen], ["/site/sitecustomize.py"])
+    assert reason.text.endswith(f": {place}")
+
+
+def test_what_nobody_asked_for_and_changed_on_the_way_is_named_with_its_place():
+    seen = {"NCCL_ALGO": "Ring", "exec:NCCL_ALGO": "", "start:NCCL_ALGO": "Ring", "OMP_NUM_THREADS": "1"}
+    assert changes(seen, "/s.py") == {"NCCL_ALGO": "changed while Python started, by /s.py"}
+
+
+def test_ranks_on_other_software_are_named():
+    one = {"python": "CPython 3.11.7", "packages": {"numpy": "2.1"}, "torch": {"version": "2.9"}}
+    other = {"python": "CPython 3.11.7", "packages": {}, "torch": {"version": "2.8"}}
+    assert unlike([one, one]) == unlike([]) == ()
+    assert [reason.text for reason in unlike([one, other])] == [
+        "numpy is 2.1 on rank 0 and missing on rank 1",
+        "torch version is 2.9 on rank 0 and 2.8 on rank 1",
+    ]
+
+
+def process(rank="", **environment):
+    return {"rank": rank, "environment": environment, "software": {"startup": {"sitecustomize": {"path": "/s.py"}}}}
+
+
+def test_a_helper_of_a_command_may_lack_a_variable_but_not_a_rank_and_not_all():
+    asked = {"NCCL_PROTO": "LL"}
+    assert lost_on_the_way(asked, [process(NCCL_PROTO="LL"), process()]) == ()
+    assert lost_on_the_way(asked, []) == ()  # no Python process told anything
+    (all_lack,) = lost_on_the_way(asked, [process(), process()])
+    assert all_lack.text.startswith("no Python process of the command sees NCCL_PROTO='LL' as asked for, but not set: ")
+    (rank_lacks,) = lost_on_the_way(asked, [process("0", NCCL_PROTO="LL"), process("1"), process()])
+    assert rank_lacks.text.startswith("rank 1 does not see NCCL_PROTO='LL' as asked for, but not set: ")

@@ -39,6 +39,42 @@ def dump(folder: str, started_in: str) -> None:
         pass
 
 
+def tell(folder: str, begun: "dict[str, str]", started: "dict[str, str]") -> None:
+    """What this process saw of its environment, filtered here: secrets are not even written for a moment."""
+    try:
+        import json
+
+        with open(os.path.join(folder, "wanted")) as stream:
+            wanted = json.load(stream)
+        prefixes, names = tuple(wanted["prefixes"]), set(wanted["names"])
+        seen, begun, started = (
+            {name: value for name, value in environ.items() if name.startswith(prefixes) or name in names}
+            for environ in (dict(os.environ), begun, started)
+        )
+        told = {
+            "program": os.path.basename(sys.argv[0]) if sys.argv else "",
+            "rank": os.environ.get("RANK", ""),
+            "executable": sys.executable,
+            "python": sys.version.split()[0],
+            "path": [os.path.abspath(entry) for entry in sys.path],
+            "startup": startup(),
+            "environment": [seen, begun, started],
+        }
+        target = os.path.join(folder, f"{os.getpid()}-{os.urandom(4).hex()}.seen")
+        with open(target + ".part", "w") as stream:
+            json.dump(told, stream)
+        os.replace(target + ".part", target)
+    except BaseException:
+        pass
+
+
+def startup() -> "dict[str, str]":
+    """Where variables are set that nobody remembers: files that Python runs before any program."""
+    modules = {name: sys.modules.get(name) for name in ("sitecustomize", "usercustomize")}
+    paths = {name: getattr(module, "__file__", None) for name, module in modules.items()}
+    return {name: path for name, path in paths.items() if path and os.path.dirname(os.path.abspath(path)) != HERE}
+
+
 def container(path: str) -> str:
     """The file itself, or the zip archive that a module was loaded from; "" if there is neither."""
     while not os.path.isfile(path):
@@ -95,28 +131,36 @@ def begin() -> None:
     try:
         folder, started_in = os.environ["PERFGUARD_PROBE"], os.getcwd()
     except (KeyError, OSError):
+        hand_over()
         return  # not asked for, or started in a folder that is gone
-    atexit.register(dump, folder, started_in)
+    begun = dict(os.environ)
+    hand_over()
+    started = dict(os.environ)
+
+    def report() -> None:
+        dump(folder, started_in)
+        tell(folder, begun, started)
+
+    atexit.register(report)
     # Not every process ends as it should: workers and engines leave by os._exit, servers by SIGTERM, wrappers by exec.
     for name in ("_exit", "execv", "execve"):
-        setattr(os, name, dumping_first(getattr(os, name), folder, started_in))
+        setattr(os, name, dumping_first(getattr(os, name), report))
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda *_: end_by_sigterm(folder, started_in))
+        signal.signal(signal.SIGTERM, lambda *_: end_by_sigterm(report))
 
 
-def dumping_first(leave: "Callable[..., NoReturn]", folder: str, started_in: str) -> "Callable[..., NoReturn]":
+def dumping_first(leave: "Callable[..., NoReturn]", report: "Callable[[], None]") -> "Callable[..., NoReturn]":
     def dump_and_leave(*arguments: object) -> "NoReturn":
-        dump(folder, started_in)
+        report()
         leave(*arguments)
 
     return dump_and_leave
 
 
-def end_by_sigterm(folder: str, started_in: str) -> None:
-    dump(folder, started_in)
+def end_by_sigterm(report: "Callable[[], None]") -> None:
+    report()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 begin()
-hand_over()

@@ -1,0 +1,96 @@
+"""Commands that look for reasons: explain, timeline, checkout. Each parses, makes one call and prints."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perfguard.cli import options as o
+from perfguard.cli.app import app
+from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.subject.repository import Repository
+
+Run = "Id of a stored result (ID:base, ID:head), of one trial, latest, or now."
+
+
+@app.command()
+def explain(
+    a: Annotated[str, typer.Argument(help=f"The run that is believed. {Run}")],
+    b: Annotated[str, typer.Argument(help=f"The run that is questioned. {Run}")] = "now",
+    db: o.Db = "",
+    repo: Annotated[
+        str, typer.Option("--repo", help="Git repository of now. Default: the one that was measured.")
+    ] = "",
+    format: Annotated[str, typer.Option("--format", "-f", help="text or md.")] = "text",
+    json_file: o.Json = "",
+) -> None:
+    """Why do two stored results differ? Code, method, environment, software, GPU, machine, neighbours, noise.
+
+    Example: perfguard explain 20261129-235507-6e4d now
+    """
+    from perfguard.explain import explain_stored
+    from perfguard.report.explanation import explanation_markdown, render_explanation
+    from perfguard.report.terminal import open_console
+    from perfguard.store import open_store
+
+    if format not in ("text", "md"):
+        raise UsageError(f"-f {format!r} is neither text nor md", "perfguard explain A B -f md")
+    with open_store(o.existing_database(db), read_only=True) as store:
+        found = explain_stored(store, a, b, _repository(repo) if repo else None)
+    if json_file:
+        o.write_json(found, json_file)
+    if json_file == "-":
+        return
+    if format == "md":
+        typer.echo(explanation_markdown(found), nl=False)
+    else:
+        render_explanation(found, open_console())
+
+
+@app.command()
+def timeline(
+    since: Annotated[str, typer.Option("--since", help="A moment as git reads it, such as yesterday 17:00.")],
+    repo: o.Repo = Path("."),
+    json_file: o.Json = "",
+) -> None:
+    """What changed on this machine and in this checkout since then: changed, unchanged or unknown, never a cause.
+
+    Example: perfguard timeline --since "yesterday 17:00"
+    """
+    from perfguard import timeline as story
+    from perfguard.report.explanation import render_timeline
+    from perfguard.report.terminal import open_console
+
+    found = story.timeline(_repository(str(repo)), since)
+    if json_file:
+        o.write_json(found, json_file)
+    if json_file != "-":
+        render_timeline(found, open_console())
+
+
+@app.command()
+def checkout(
+    id: Annotated[str, typer.Argument(help="Id of a stored result: ID, ID:base, ID:head or one trial.")],
+    folder: Annotated[Path, typer.Argument(help="New folder.")],
+    db: o.Db = "",
+    repo: o.Repo = Path("."),
+) -> None:
+    """Recreate tree and environment of a stored run in a new folder; its README says what cannot be brought back.
+
+    Example: perfguard checkout 20261129-235507-6e4d:base /tmp/then
+    """
+    from perfguard.recreate import recreate
+    from perfguard.store import open_store
+
+    with open_store(o.existing_database(db), read_only=True) as store:
+        made = recreate(store, id, folder, _repository(str(repo)))
+    typer.echo(f"{made['id']} {made['side']}: {made['commit'][:12]} in {folder / 'tree'}")
+    typer.echo(f" next: cd {folder} && cat README.md")
+
+
+def _repository(path: str) -> "Repository":
+    from perfguard.subject.repository import open_repository
+
+    return open_repository(Path(path))
