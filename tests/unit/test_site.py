@@ -18,9 +18,10 @@ EVIL = "<script>alert(1)</script>"
 
 def add_night(store, number, *, workload="moe", value=1.0):
     stored = campaign(f"c-{number:04d}", f"2026-0{1 + number // 28}-{1 + number % 28:02d}T02:00:00+00:00")
-    stored = replace(stored, workload=replace(stored.workload, name=workload))
+    machine = {"host": {"kernel": "Linux 6.8"}, "gpu": {"name": "H200"}}
+    stored = replace(stored, workload=replace(stored.workload, name=workload), machine=machine)
     store.add_campaign(stored)
-    store.add_verdict(stored.id, comparison(id=stored.id, sentence=f"Head {EVIL} is as fast."))
+    store.add_verdict(stored.id, comparison(id=stored.id, machine=machine, sentence=f"Head {EVIL} is as fast."))
     run = NightRun(
         campaign=stored.id, night=f"n{number}", started_at=stored.created_at, workload=workload,
         commit_sha=f"{number:040x}", pin="p" * 40, is_link=False, code="k", machine="m",
@@ -77,7 +78,7 @@ def mtime(path):
 def test_a_further_verdict_makes_the_page_again_and_a_pruned_campaign_loses_it(store, tmp_path):
     site = tmp_path / "site"
     write_site(store, site)
-    store.add_verdict("c-0001", comparison(id="c-0001", outcome="REGRESSION", sentence="Head is slower."))
+    store.add_verdict("c-0001", comparison(id="c-0001", machine={}, outcome="REGRESSION", sentence="Head is slower."))
     write_site(store, site)
     assert "Head is slower" in (site / "campaigns" / "c-0001.html").read_text()
     store.db.execute("DELETE FROM campaigns WHERE id = 'c-0002'")
