@@ -41,7 +41,7 @@ class Request:
     wishes: tuple[Wish, ...]
     workload: Workload
     policy: Policy
-    kind: Literal["compare", "run", "recheck", "calibrate", "bisect"] = "compare"
+    kind: Literal["compare", "run", "recheck", "calibrate", "bisect", "sweep", "search"] = "compare"
     seed: int | None = None
     carry: Path | None = None
     bench_from: str = ""

@@ -76,8 +76,8 @@ class Policy:
     # a setting that is as fast as the best, all settings and looks together.
     search_alpha: float = 0.005
     sweep_alpha: float = 0.01
-    # Rounds of a sweep: each measures every setting once. Twelve settings are first told apart after 17 rounds, six
-    # after 13.
+    # Rounds of a sweep: each measures every setting once. Two of six settings are told apart after 13 rounds at the
+    # earliest, two of twelve after 16; a single loser among them after 5 and 4.
     max_rounds: int = 24
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
