@@ -85,5 +85,5 @@ def refuse_already_set(found: Sequence[Axis], set_now: Mapping[str, str]) -> Non
 
 
 def label(setting: Setting) -> str:
-    """NCCL_PROTO=LL NCCL_ALGO=Ring; "as it is" where nothing is put on top."""
-    return " ".join(f"{name}={value}" for name, value in {**setting.env, **setting.params}.items()) or "as it is"
+    """NCCL_PROTO=LL NCCL_ALGO=Ring; "(nothing set)" where nothing is put on top."""
+    return " ".join(f"{name}={value}" for name, value in {**setting.env, **setting.params}.items()) or "(nothing set)"

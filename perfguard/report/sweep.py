@@ -8,7 +8,7 @@ from rich.console import Console
 from perfguard.report import foreign, outcomes, terminal, units
 
 COLUMNS = ("rank", "setting", "median", "against the best", "95 % interval", "rounds", "group")
-GROUPS = {"best": "= best", "slower": "> slower", "invalid": "⊘ INVALID"}
+GROUPS = {"best": "best", "slower": "slower", "invalid": "⊘ INVALID"}
 
 
 def render_sweep(result: Mapping[str, Any], console: Console) -> None:
@@ -34,19 +34,23 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _rows(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    return [_cells(row, result["metric"]["unit"]) for row in result["settings"]]
+    return [_cells(row, result["metric"]["unit"], is_first=k == 0) for k, row in enumerate(result["settings"])]
 
 
-def _cells(row: Mapping[str, Any], unit: str) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any], unit: str, *, is_first: bool) -> tuple[str, ...]:
+    against = (units.MISSING, units.MISSING) if is_first else _against(row)
     return (
         units.MISSING if row["rank"] is None else str(row["rank"]),
         row["setting"],
         units.value(row["median"], unit),
-        units.slowdown(row["slowdown"]),
-        units.interval(row["ci_low"], row["ci_high"]),
+        *against,
         str(row["rounds"]),
         GROUPS[row["status"]],
     )
+
+
+def _against(row: Mapping[str, Any]) -> tuple[str, str]:
+    return units.slowdown(row["slowdown"]), units.interval(row["ci_low"], row["ci_high"])
 
 
 def _notes(result: Mapping[str, Any]) -> list[str]:

@@ -138,12 +138,14 @@ def standing(rules: SweepRules, logs_RK: Floats) -> Standing:
 
 def _drops(rules: SweepRules, logs_RK: Floats, live: Sequence[int]) -> list[Drop]:
     rounds, found = len(logs_RK), list[Drop]()
+    # Since somebody left, those that stay are a choice made by values: only pairs are tested on.
+    is_whole = len(live) == int((~np.isnan(logs_RK[0])).sum())
     of_all, of_pair = rules.of_all.get(rounds, 0.0), rules.of_pair.get(rounds, 0.0)
     for k in live:
         others = [j for j in live if j != k]
         drop = None
-        if of_all and len(live) == rules.num_settings:
-            drop = _found(k, rounds, p_against_all(logs_RK, k), of_all, None)
+        if of_all and is_whole and others:
+            drop = _found(k, rounds, p_against_all(logs_RK[:, sorted(live)], sorted(live).index(k)), of_all, None)
         if drop is None and of_pair and others:
             p, than = min((p_against(logs_RK, k, j), j) for j in others)
             drop = _found(k, rounds, p, of_pair, than)
