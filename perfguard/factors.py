@@ -3,6 +3,7 @@
 Must not measure, and must not read an environment: what is set here now is handed in.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -13,6 +14,9 @@ from perfguard.records import Arm, Side
 FactorKind = Literal["env", "param", "patch", "commit", "clock", "python"]
 # Shown in place of a value that is not there.
 ABSENT = "(not set)"
+# What records hold in place of a secret, and of a value that ranks did not share.
+REDACTED = "<redacted>"
+BY_RANK = re.compile(r"0: .*, 1: ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,25 +55,32 @@ def factors_between(a: Arm, b: Arm, set_now: Mapping[str, str]) -> tuple[Factor,
 def _env(a: Mapping[str, str], b: Mapping[str, str], set_now: Mapping[str, str]) -> Sequence[Factor]:
     found = []
     for name in _differing(a, b):
-        is_stuck = name in set_now and not (name in a and name in b)
-        why_not = f"{name} is set in this environment: unset {name} first" if is_stuck else ""
+        why_not = _why_not(name, a.get(name), b.get(name), set_now)
         found.append(
             Factor(
                 name=name,
                 kind="env",
                 value_a=a.get(name),
                 value_b=b.get(name),
-                can_be_set=not is_stuck,
+                can_be_set=not why_not,
                 why_not=why_not,
             )
         )
     return found
 
 
+def _why_not(name: str, a: str | None, b: str | None, set_now: Mapping[str, str]) -> str:
+    if REDACTED in f"{a} {b}":
+        return "its value is a secret and was not stored"
+    if any(value is not None and BY_RANK.match(value) for value in (a, b)):
+        return "it differed between ranks"
+    if name in set_now and (a is None or b is None):
+        return f"it is set here and cannot be taken away for one side: unset {name} first"
+    return ""
+
+
 def _params(a: Mapping[str, Any], b: Mapping[str, Any]) -> Sequence[Factor]:
-    return [
-        Factor(name=name, kind="param", value_a=a.get(name), value_b=b.get(name)) for name in _differing(a, b)
-    ]
+    return [Factor(name=name, kind="param", value_a=a.get(name), value_b=b.get(name)) for name in _differing(a, b)]
 
 
 def _code(a: Arm, b: Arm) -> Sequence[Factor]:

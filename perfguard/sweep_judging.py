@@ -160,7 +160,7 @@ def _settings_json(campaign: Campaign, state: SweepState) -> list[dict[str, Any]
     metric, settings = metric_of(campaign), settings_of(campaign)
     logs_RK = logs_of(metric, state.rows)
     live, drops = state.standing.live, {drop.setting: drop for drop in state.standing.drops}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for k in (*live, *drops, *state.broken):
         against = slowdown(logs_RK, k, live[0]) if live and k not in state.broken else None
         measured = [row[k] for row in state.rows if row[k] is not None]

@@ -124,7 +124,7 @@ def _first_runs(session: Session, state: SweepState) -> None:
 
 def _first_run(session: Session, setting: int, attempt: int) -> Trial:
     arm = setting_arm(session.campaign, settings_of(session.campaign)[setting])
-    where = {"stage": WARM_STAGE, "block": 1, "slot": setting, "attempt": attempt}
+    where: dict[str, Any] = {"stage": WARM_STAGE, "block": 1, "slot": setting, "attempt": attempt}
     started = datetime.now(UTC)
     try:
         return session.launcher.measure_setting(arm, **where)

@@ -7,8 +7,8 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.asking import open_project, policy_of, workload_of
-from perfguard.cli.measure import opened, workload_options
+from perfguard.cli.asking import open_project, policy_of, workload_of, workload_options
+from perfguard.cli.measure import opened
 from perfguard.errors import UsageError
 
 POLICY_OPTIONS = ("margin", "budget", "no_build_cache", "clocks", "sm_clock")
