@@ -13,7 +13,7 @@ from perfguard.records import Arm, Side
 
 FactorKind = Literal["env", "param", "patch", "commit", "clock", "python"]
 # Shown in place of a value that is not there.
-ABSENT = "(not set)"
+ABSENT = "not set"
 # What records hold in place of a secret, and of a value that ranks did not share.
 REDACTED = "<redacted>"
 BY_RANK = re.compile(r"0: .*, 1: ")

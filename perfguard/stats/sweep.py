@@ -93,14 +93,18 @@ def _spend_on_all(alpha: float, num_settings: int, max_rounds: int) -> dict[int,
 
 
 def _spend(alpha: float, choices: int, rounds: Sequence[int], max_rounds: int) -> dict[int, float]:
-    """{first look: choices^-first, later looks: equal parts of what is left}; empty where no look can reach alpha."""
+    """{first look: choices^-first, each later look: half of what is left, the last one all}; empty where no look can
+    reach its share."""
     first = next((r for r in rounds if choices**-r <= alpha / 2), None)
-    if first is None or alpha == 0:
-        return {max_rounds: alpha} if alpha and choices**-max_rounds <= alpha and max_rounds in rounds else {}
+    if first is None:
+        return {max_rounds: alpha} if max_rounds in rounds and choices**-max_rounds <= alpha else {}
     gaps = LATER_LOOKS_OF_ALL if choices > 2 else range(STEP, max_rounds, STEP)
-    later = [first + gap for gap in gaps if first + gap <= max_rounds and first + gap in rounds]
-    spent = float(choices) ** -first
-    return {first: spent, **{look: (alpha - spent) / len(later) for look in later}}
+    later = [first + gap for gap in gaps if first + gap in rounds]
+    spent = {first: float(choices) ** -first}
+    rest = alpha - spent[first]
+    for place, look in enumerate(later, start=1):
+        spent[look] = rest * 0.5 ** min(place, len(later) - 1)
+    return spent
 
 
 def logs_of(metric: Metric, rounds: Sequence[Sequence[float | None]]) -> Floats:
