@@ -46,9 +46,10 @@ def explain(
 
     Example: perfguard explain 20261129-235507-6e4d now
     """
+    asked = {name: value for name, value in locals().items() if name != "experiment"}
     if experiment:
-        by_experiment({name: value for name, value in locals().items() if name != "experiment"})
-    if given := [name for name in EXPERIMENT_ONLY if locals()[name]]:
+        by_experiment(asked)
+    if given := [name for name in EXPERIMENT_ONLY if asked[name]]:
         raise UsageError(f"{', '.join(given)}: only with --experiment", "perfguard explain A B --experiment")
     if not a:
         raise UsageError("a stored run is needed", "perfguard explain latest now")
