@@ -90,11 +90,10 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockPlan:
-    """Four consecutive trials, drawn before they run; in a sweep a round, one trial of every setting.
+    """Four consecutive trials, drawn before they run; in a sweep a round, one trial of every setting by its letter.
 
     `order` holds A (base) and B (head) by slot, `builds` the build of the slot's arm ("1", from "2" on fresh ones),
-    `pauses` the pause before each slot as a fraction of its longest allowed pause, in [0, 1). In a round the letters
-    are the settings, in the order in which the campaign's method lists them.
+    `pauses` the pause before each slot as a fraction of its longest allowed pause, in [0, 1).
     """
 
     stage: int
@@ -210,8 +209,7 @@ class Decision:
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
     """Everything that was asked for, stored before it runs. A "control" is a planted slowdown, part of the "calibrate"
-    campaign that its method names. A "sweep" lists settings in its method, a "search" factors: docs/database.md.
-    `provenance`: the user's repository then; empty in campaigns of older versions.
+    campaign that its method names (of a "sweep" settings). `provenance`: the user's repository then; empty in old ones.
     """
 
     id: str

@@ -1,5 +1,7 @@
 """Exact tests within rounds: p values by counting, error rates by simulation."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -104,7 +106,7 @@ def test_more_rounds_never_change_an_earlier_drop():
     rules = sweep_rules(Policy(), 4)
     seen = [standing(rules, logs[:r]).drops for r in range(1, 21)]
     assert seen[-1]
-    assert all(later[: len(earlier)] == earlier for earlier, later in zip(seen, seen[1:], strict=False))
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(seen))
 
 
 def test_a_best_setting_is_dropped_no_more_often_than_promised():
