@@ -142,6 +142,7 @@ def sweep_json(
         "trials": trials_json(trials),
         "ended": state.standing.done or ("the budget was used up" if stopped == "budget" else stopped),
         "stopped": "" if state.standing.done else stopped,
+        "reasons": [],  # those of settings stand beside them
         "machine": dict(campaign.machine),
         "method": {k: v for k, v in campaign.method.items() if k not in ("repo_modules", "settings")},
     }

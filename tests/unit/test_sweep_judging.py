@@ -10,8 +10,10 @@ from rich.console import Console
 
 from perfguard.policy import Policy
 from perfguard.records import Reason
+from perfguard.replay import replay_one, replayable
 from perfguard.report.sweep import render_sweep, sweep_markdown
 from perfguard.stats.plan import LETTERS
+from perfguard.store import open_store
 from perfguard.sweep_judging import survey_sweep, sweep_json
 from perfguard.sweeping import planned_rounds
 
@@ -104,3 +106,19 @@ def test_tables_fit_a_terminal_and_markdown_escapes_what_others_wrote(campaign):
     told = sweep_markdown(result)
     assert "exit code 3 &#124; of &#91;bench&#93;" in told
     assert told.count("\n| ") == 5
+
+
+def test_a_stored_ranking_is_derived_again_and_a_changed_one_is_found(campaign, tmp_path):
+    trials = rounds(campaign, 10)
+    with open_store(tmp_path / "results.db") as store:
+        store.add_campaign(campaign)
+        store.add_blocks(campaign.id, planned_rounds(campaign))
+        for one in trials:
+            store.add_trial(campaign.id, one)
+        result = sweep_json(campaign, planned_rounds(campaign), trials)
+        store.add_verdict(campaign.id, result)
+        store.set_status(campaign.id, "finished")
+        assert replayable(store) == [campaign.id]
+        assert replay_one(store, campaign.id)["agrees"]
+        store.add_verdict(campaign.id, {**result, "settings": result["settings"][::-1]})
+        assert replay_one(store, campaign.id)["differences"] == ["settings"]
