@@ -95,8 +95,6 @@ def test_parameters_of_a_built_in_runner_are_swept_one_at_a_time(project):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--env", "A=1"), "1 settings: a sweep compares 2 to 52"),
-        (("--env", "A=1,1"), "A names a value twice"),
         (("--env", "A=,1"), "A is to be tried not set, and is set here"),
         (("--env", "B=1,2,3,4,5,6", "--max-rounds", "2"), "2 rounds of 6 settings cannot tell"),
     ],
