@@ -41,7 +41,7 @@ class Request:
     wishes: tuple[Wish, ...]
     workload: Workload
     policy: Policy
-    kind: Literal["compare", "run", "recheck", "calibrate", "bisect"] = "compare"
+    kind: Literal["compare", "run", "recheck", "calibrate", "bisect", "sweep", "search"] = "compare"
     seed: int | None = None
     carry: Path | None = None
     bench_from: str = ""
@@ -74,7 +74,7 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
         repository=str(repository.root),
         scope=request.scope,
         machine=machine_now(),
-        method=_method(request, arms, repository),
+        method=method_of(arms, repository, claimed=request.claimed),
         provenance={"repository": scrub(repository.state(), secret_values(os.environ))},
     )
 
@@ -108,11 +108,11 @@ def bench_source(text: str, repository: Repository) -> tuple[Revision, str]:
     return repository.resolve(name), path
 
 
-def _method(request: Request, arms: tuple[Arm, ...], repository: Repository) -> dict[str, Any]:
+def method_of(arms: tuple[Arm, ...], repository: Repository, *, claimed: float | None = None) -> dict[str, Any]:
     """What was measured and how. Differences between two campaigns here make their numbers incomparable."""
     method: dict[str, Any] = {"perfguard": __version__, "runner_sha256": runner_fingerprint()}
-    if request.claimed is not None:
-        method["claimed"] = request.claimed
+    if claimed is not None:
+        method["claimed"] = claimed
     if len(arms) == 2:
         base, head = (arm.revision for arm in arms)
         method["changed_files"] = sorted(repository.changed_files(base, head))

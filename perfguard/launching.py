@@ -85,6 +85,10 @@ class Launcher:
         """
         return self._launch(arm, number, stage=1, block=block, slot=slot, attempt=attempt)
 
+    def measure_setting(self, arm: Arm, *, stage: int, block: int, slot: int, attempt: int) -> Trial:
+        """A trial of one setting of a sweep, in build 1 of the one checkout that all settings share."""
+        return self._launch(arm, 1, stage=stage, block=block, slot=slot, attempt=attempt)
+
     def measure_quad(self, plan: BlockPlan, attempt: int) -> tuple[Trial, ...]:
         """All four trials of a block from one launch, in caches that belong to neither arm."""
         launch_id = f"{self.campaign.id}-s{plan.stage}b{plan.index}qa{attempt}"

@@ -72,6 +72,13 @@ class Policy:
     # build is a few, and for so long, since what a setup downloads changes from day to day and no key can see it.
     build_cache_gb: float = 20.0
     build_cache_hours: float = 24.0
+    # Chance that a search by experiment names a wrong set of factors, all of its checks together; and that a sweep
+    # drops a setting that is as fast as the best, all settings and looks together.
+    search_alpha: float = 0.005
+    sweep_alpha: float = 0.01
+    # Rounds of a sweep: each measures every setting once. Two of six settings are told apart after 13 rounds at the
+    # earliest, two of twelve after 16; a single loser among them after 5 and 4.
+    max_rounds: int = 24
     # Wall-clock budget of one start, from its first launch on; 0 means none.
     budget_s: float = 0.0
     # What the state of the machine does to trials and to the verdict.

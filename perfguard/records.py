@@ -90,7 +90,7 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockPlan:
-    """Four consecutive trials, drawn before they run.
+    """Four consecutive trials, drawn before they run; in a sweep a round, one trial of every setting by its letter.
 
     `order` holds A (base) and B (head) by slot, `builds` the build of the slot's arm ("1", from "2" on fresh ones),
     `pauses` the pause before each slot as a fraction of its longest allowed pause, in [0, 1).
@@ -100,7 +100,7 @@ class BlockPlan:
     index: int
     order: str
     builds: str
-    pauses: tuple[float, float, float, float]
+    pauses: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,11 +209,11 @@ class Decision:
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
     """Everything that was asked for, stored before it runs. A "control" is a planted slowdown, part of the "calibrate"
-    campaign that its method names. `provenance`: the user's repository then; empty in campaigns of older versions.
+    campaign that its method names (of a "sweep" settings). `provenance`: the user's repository then; empty in old ones.
     """
 
     id: str
-    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control", "bisect"]
+    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control", "bisect", "sweep", "search"]
     created_at: str
     workload: Workload
     arms: tuple[Arm, ...]

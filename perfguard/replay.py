@@ -9,6 +9,7 @@ from perfguard.bisection.verdict import bisect_json
 from perfguard.errors import UsageError
 from perfguard.judging import verdict_json
 from perfguard.store import Store
+from perfguard.sweep_judging import sweep_json
 
 # Words may be put better by a later version; outcomes, counts and numbers may not change.
 KEYS = ("outcome", "exit_code", "scope", "seed", "margin", "alpha", "blocks", "trials", "stopped")
@@ -40,15 +41,19 @@ BISECT_KEYS = (
     "claimed",
     "stopped",
 )
+SWEEP_KEYS = ("outcome", "exit_code", "seed", "margin", "alpha", "settings", "rounds", "trials", "stopped")
 TOLERANCE = 1e-12
 
 
 def replay_one(store: Store, wanted: str) -> dict[str, Any]:
-    """{"id", "outcome", "agrees", "differences"}. Raises UsageError for what is no comparison and no bisect, or has no
-    verdict."""
+    """{"id", "outcome", "agrees", "differences"}. Raises UsageError for what is no comparison, bisect or sweep, or has
+    no verdict."""
     campaign, stored = store.campaign(wanted), store.latest_verdict(wanted)
     if campaign.kind == "bisect" and stored is not None:
         return _replayed(campaign.id, stored, bisect_again(store, wanted, stored), BISECT_KEYS)
+    if campaign.kind == "sweep" and stored is not None:
+        again = sweep_json(campaign, store.blocks(wanted), store.trials(wanted), stopped=str(stored["stopped"]))
+        return _replayed(campaign.id, stored, again, SWEEP_KEYS)
     if campaign.kind != "compare" or stored is None:
         raise UsageError(f"{campaign.id} holds no verdict on a comparison", "perfguard runs")
     again = verdict_json(
@@ -75,10 +80,10 @@ def bisect_again(store: Store, wanted: str, stored: Mapping[str, Any]) -> dict[s
 
 
 def replayable(store: Store) -> list[str]:
-    """Ids of all comparisons and bisects that hold a verdict on what is stored, newest first."""
+    """Ids of all comparisons, bisects and sweeps that hold a verdict on what is stored, newest first."""
     rows = store.campaigns(1_000_000)
     compared = {row.id for row in rows if row.kind == "compare" and row.outcome}
-    searched = {row.id for row in rows if row.kind == "bisect" and row.outcome and row.status == "finished"}
+    searched = {row.id for row in rows if row.kind in ("bisect", "sweep") and row.outcome and row.status == "finished"}
     return [row.id for row in rows if row.id in compared | searched]
 
 

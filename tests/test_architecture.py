@@ -41,6 +41,11 @@ MAY_IMPORT = {
     "perfguard.history": NOUNS | {"perfguard.stats", "perfguard.conditions"},
     "perfguard.diagnosis": NOUNS | {"perfguard.machine"},
     "perfguard.explaining": NOUNS | {"perfguard.stats", "perfguard.protocol"},
+    "perfguard.factors": NOUNS,
+    "perfguard.settings": NOUNS | {"perfguard.config", "perfguard.stats"},
+    "perfguard.search_judging": NOUNS | {"perfguard.comparison", "perfguard.factors", "perfguard.stats"},
+    "perfguard.sweep_judging": NOUNS
+    | {"perfguard.comparison", "perfguard.judging", "perfguard.settings", "perfguard.stats"},
     "perfguard.judging": NOUNS
     | {
         "perfguard.stats",

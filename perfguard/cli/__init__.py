@@ -25,6 +25,7 @@ from perfguard.cli import nightly as nightly
 from perfguard.cli import prune as prune
 from perfguard.cli import report as report
 from perfguard.cli import stored as stored
+from perfguard.cli import sweeping as sweeping
 from perfguard.cli.app import app
 from perfguard.cli.options import mute
 from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, PerfguardError

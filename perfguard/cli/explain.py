@@ -7,6 +7,7 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
+from perfguard.cli.explain_experiment import by_experiment
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
 
 Run = "Id of a stored result (ID:base, ID:head), of one trial, latest, or now."
 
+EXPERIMENT_ONLY = ("metric", "margin", "alpha", "max_blocks", "budget", "seed", "resume", "quiet")
+
 
 @app.command()
 def explain(
-    a: Annotated[str, typer.Argument(help=f"The run that is believed. {Run}")],
+    a: Annotated[str, typer.Argument(help=f"The run that is believed. {Run}")] = "",
     b: Annotated[str, typer.Argument(help=f"The run that is questioned. {Run}")] = "now",
     db: o.Db = "",
     repo: Annotated[
@@ -25,11 +28,31 @@ def explain(
     ] = "",
     format: Annotated[str, typer.Option("--format", "-f", help="text or md.")] = "text",
     json_file: o.Json = "",
+    experiment: Annotated[
+        bool, typer.Option("--experiment", help="Measure: toggle what differs, name what makes the difference.")
+    ] = False,
+    metric: Annotated[str, typer.Option(help="With --experiment: the metric. Default: the first primary.")] = "",
+    margin: o.Margin = "",
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", help="With --experiment: chance to name a wrong set. Default: 0.005.")
+    ] = None,
+    max_blocks: o.MaxBlocks = None,
+    budget: o.Budget = "",
+    seed: o.Seed = None,
+    resume: Annotated[str, typer.Option(help="With --experiment: go on with an interrupted search.")] = "",
+    quiet: o.Quiet = False,
 ) -> None:
     """Why do two stored results differ? Code, method, environment, software, GPU, machine, neighbours, noise.
 
     Example: perfguard explain 20261129-235507-6e4d now
     """
+    asked = {name: value for name, value in locals().items() if name != "experiment"}
+    if experiment:
+        by_experiment(asked)
+    if given := [name for name in EXPERIMENT_ONLY if asked[name]]:
+        raise UsageError(f"{', '.join(given)}: only with --experiment", "perfguard explain A B --experiment")
+    if not a:
+        raise UsageError("a stored run is needed", "perfguard explain latest now")
     from perfguard.explain import explain_stored
     from perfguard.report.explanation import explanation_markdown, render_explanation
     from perfguard.report.terminal import open_console

@@ -106,3 +106,11 @@ def write_json(result: Any, target: str) -> None:
         Path(target).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror}", "--json -") from error
+
+
+def write_text(text: str, target: Path) -> None:
+    """Raises UsageError for a file that cannot be written."""
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}", "name another file") from error

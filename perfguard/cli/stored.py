@@ -51,8 +51,10 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
     """
     from perfguard.report.bisect import render_bisect
     from perfguard.report.calibration import render_calibration
+    from perfguard.report.search import render_search
     from perfguard.report.show import render_show
     from perfguard.report.single import render_single
+    from perfguard.report.sweep import render_sweep
     from perfguard.report.terminal import open_console
 
     with _reading(db) as store:
@@ -66,7 +68,12 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
     is_comparison = campaign.kind in ("compare", "control")
     render_show(campaign, blocks, trials, verdict if is_comparison else None, console)
     if verdict is not None and not is_comparison:
-        drawn = {"calibrate": render_calibration, "bisect": render_bisect}
+        drawn = {
+            "calibrate": render_calibration,
+            "bisect": render_bisect,
+            "sweep": render_sweep,
+            "search": render_search,
+        }
         drawn.get(campaign.kind, render_single)(verdict, console)
 
 

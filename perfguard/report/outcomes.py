@@ -17,6 +17,9 @@ _SIGNS = {
     "NOT_REPRODUCED": "≠",
     "CULPRIT": "✗",
     "PHANTOM": "=",
+    "RANKED": "✓",
+    "EXPLAINED": "✓",
+    "NOT_REPRODUCIBLE": "≠",
 }
 _STYLES = {
     "REGRESSION": "bold red",
@@ -26,6 +29,9 @@ _STYLES = {
     "NOT_REPRODUCED": "yellow",
     "CULPRIT": "bold red",
     "PHANTOM": "green",
+    "RANKED": "green",
+    "EXPLAINED": "green",
+    "NOT_REPRODUCIBLE": "yellow",
     "INCONCLUSIVE": "yellow",
     "SUSPECT": "yellow",
     "INVALID": "magenta",

@@ -7,12 +7,15 @@ two blocks never share a toss.
 import hashlib
 from collections.abc import Sequence
 from itertools import combinations
+from string import ascii_letters
 
 from perfguard.records import BlockPlan
 
 # Slots of the two head trials, and the same as text: the six arrangements of two base and two head trials.
 HEAD_SLOTS: tuple[tuple[int, int], ...] = tuple(combinations(range(4), 2))
 ORDERS: tuple[str, ...] = tuple("".join("B" if j in head else "A" for j in range(4)) for head in HEAD_SLOTS)
+# Names of the settings of a sweep, by position.
+LETTERS = ascii_letters
 
 
 def plan_block(seed: int, stage: int, index: int, confirm_builds: int) -> BlockPlan:
@@ -27,6 +30,17 @@ def plan_block(seed: int, stage: int, index: int, confirm_builds: int) -> BlockP
     builds = _builds(order, words[1], index % (confirm_builds // 2)) if stage > 1 else "1111"
     pauses = (_fraction(words[2]), _fraction(words[3]), _fraction(words[4]), _fraction(words[5]))
     return BlockPlan(stage=stage, index=index, order=order, builds=builds, pauses=pauses)
+
+
+def plan_round(seed: int, index: int, num_settings: int) -> BlockPlan:
+    """A round of a sweep: every setting once, in an order uniform over all permutations, as letters of LETTERS.
+
+    When some have left, the order of those that stay is still uniform. At most 52 settings.
+    """
+    letters = LETTERS[:num_settings]
+    order = sorted(letters, key=lambda letter: _words(f"perfguard round {seed} {index} {letter}"))
+    pauses = tuple(_fraction(_words(f"perfguard round pause {seed} {index} {letter}")[0]) for letter in order)
+    return BlockPlan(stage=1, index=index, order="".join(order), builds="1" * num_settings, pauses=pauses)
 
 
 def order_of_modes(seed: int, trial_key: str, modes: Sequence[str]) -> tuple[str, ...]:

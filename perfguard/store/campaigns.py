@@ -75,13 +75,14 @@ def resolve(db: Database, wanted: str) -> str:
     """The one id that is, or begins with, `wanted`; the last one created for "latest".
 
     A control belongs to its calibration and is never the latest: its planted slowdown is no news. What a bisect
-    started belongs to the bisect.
+    started belongs to the bisect, a question of a search to the search.
 
     Raises UsageError, naming near ids, when there is none or more than one.
     """
     if wanted == "latest":
         row = db.execute(
-            "SELECT id FROM campaigns WHERE kind != 'control' AND id NOT IN (SELECT other FROM bisect_links) "
+            "SELECT id FROM campaigns c WHERE kind != 'control' AND id NOT IN (SELECT other FROM bisect_links) "
+            "AND NOT EXISTS (SELECT 1 FROM campaigns s WHERE s.kind = 'search' AND c.id LIKE s.id || '-q%') "
             "ORDER BY created_at DESC, rowid DESC LIMIT 1"
         ).fetchone()
         if row is None:
