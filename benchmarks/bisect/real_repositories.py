@@ -15,7 +15,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -23,8 +23,8 @@ from typing import Any
 
 PERFGUARD = Path(sys.executable).with_name("perfguard")
 NUM_COMMITS = 32
-# A loop of this many rounds takes 0.1 to 0.3 s.
-ROUNDS = 1_500_000
+# A loop of this many rounds takes about a quarter of a millisecond.
+ROUNDS = 5_000
 ENGINE = """\
 def work(rounds={rounds}):
     total = 0
@@ -32,14 +32,27 @@ def work(rounds={rounds}):
         total += number * number % 7
     return total
 """
+# Fit for a machine that is shared: processor time instead of time on the clock, in pieces so short that few are cut
+# in two, each beside a yardstick of the same kind of work that meets the same neighbours, with rests that spread them
+# over most of a second.
 BENCH = """\
-import json, sys, time
+import json, statistics, sys, time
 sys.path.insert(0, ".")
 from engine import work
-work(20_000)
-started = time.perf_counter()
-work()
-print(json.dumps({"seconds": time.perf_counter() - started}))
+def yardstick():
+    total = 0
+    for number in range(5_000):
+        total += number * number % 7
+    return total
+def seconds(piece):
+    started = time.process_time()
+    piece()
+    return time.process_time() - started
+def ratio():
+    time.sleep(0.005)
+    before, own, after = seconds(yardstick), seconds(work), seconds(yardstick)
+    return 2 * own / (before + after)
+print(json.dumps({"yardsticks": statistics.median(ratio() for _ in range(100))}))
 """
 
 
@@ -74,6 +87,8 @@ class Searched:
     builds: int
     slowdown: float | None
     wall_s: float
+    # Load average of the last minute when it ended: how busy the machine was beside it.
+    load: float
     id: str
 
 
@@ -188,7 +203,7 @@ def search(root: Path, shape: str, effect: float, seed: int) -> Searched:
     planted = SHAPES[shape](folder, effect, place)
     command = [
         str(PERFGUARD), "bisect", planted.good, "HEAD", "--repo", str(folder), "--db", str(root / "results.db"),
-        "--metric", "seconds", "--better", "lower", "--unit", "s", "--seed", str(seed), "--json", "-", "--quiet",
+        "--metric", "yardsticks", "--better", "lower", "--unit", "1", "--seed", str(seed), "--json", "-", "--quiet",
         *planted.options, "--", sys.executable, "bench.py",
     ]  # fmt: skip
     started_s = time.monotonic()
@@ -211,13 +226,20 @@ def search(root: Path, shape: str, effect: float, seed: int) -> Searched:
         builds=found["builds"],
         slowdown=found["slowdown"],
         wall_s=time.monotonic() - started_s,
+        load=os.getloadavg()[0],
         id=found["id"],
     )
 
 
+def cells(shapes: Sequence[str], effects: Sequence[str], num_seeds: int) -> list[tuple[str, float, int]]:
+    """Seed by seed, so that a campaign that is ended early has about as many searches of each kind."""
+    kinds = [(shape, float(effect)) for shape in shapes for effect in (["0"] if shape == "phantom" else effects)]
+    return [(*kind, seed) for seed in range(num_seeds) for kind in kinds]
+
+
 def table(results: list[Searched]) -> list[str]:
     """One line a shape and effect."""
-    lines = ["shape     effect  searches  right  false  missed  undecided  trials (search)  builds  minutes"]
+    lines = ["shape     effect  searches  right  false  missed  undecided  trials (search)  builds  minutes  load"]
     for shape, effect in dict.fromkeys((found.shape, found.effect) for found in results):
         same = [found for found in results if (found.shape, found.effect) == (shape, effect)]
         right, false, missed = (
@@ -227,7 +249,8 @@ def table(results: list[Searched]) -> list[str]:
         lines.append(
             f"{shape:<9} {effect:>4g} %  {len(same):>8}  {right:>5}  {false:>5}  {missed:>6}  "
             f"{len(same) - right - false - missed:>9}  "
-            f"{trials:>15}  {median(f.builds for f in same):>6g}  {median(f.wall_s for f in same) / 60:>7.1f}"
+            f"{trials:>15}  {median(f.builds for f in same):>6g}  {median(f.wall_s for f in same) / 60:>7.1f}  "
+            f"{median(f.load for f in same):>4.1f}"
         )
     return lines
 
@@ -244,14 +267,12 @@ def main() -> None:
     results = [Searched(**one) for one in json.loads(stored.read_text())] if stored.exists() else []
     known = {(found.shape, found.effect, found.seed) for found in results}
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {NUM_COMMITS} commits, {PERFGUARD}")
-    for shape in asked.shapes.split(","):
-        effects = [0.0] if shape == "phantom" else [float(effect) for effect in asked.effects.split(",")]
-        for effect, seed in ((effect, seed) for effect in effects for seed in range(asked.seeds)):
-            if (shape, effect, seed) in known:
-                continue
-            results.append(search(asked.folder, shape, effect, seed))
-            stored.write_text(json.dumps([asdict(found) for found in results], indent=1))
-            print(results[-1], flush=True)
+    for shape, effect, seed in cells(asked.shapes.split(","), asked.effects.split(","), asked.seeds):
+        if (shape, effect, seed) in known:
+            continue
+        results.append(search(asked.folder, shape, effect, seed))
+        stored.write_text(json.dumps([asdict(found) for found in results], indent=1))
+        print(results[-1], flush=True)
     print("\n".join(table(results)))
 
 

@@ -230,8 +230,11 @@ def _taken_over(found: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str
     if inside["outcome"] != "CULPRIT":
         return both
     named = {key: inside[key] for key in ("culprit", "range", "probability", "slowdown", "confirmation")}
-    return {**both, **named, "merged_by": found["culprit"]}
+    own = (found["confirmation"] or {}).get("id")
+    return {**both, **named, "merged_by": found["culprit"], "merge_confirmation": own}
 
 
 def _costs(found: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: found[key] + other[key] for key in ("trials", "builds", "launches_s")}
+    whole = {key: found[key] + other[key] for key in ("trials", "builds", "launches_s")}
+    parts = (found["trials_by"], other["trials_by"])
+    return {**whole, "trials_by": {key: sum(part.get(key, 0) for part in parts) for key in {**parts[0], **parts[1]}}}

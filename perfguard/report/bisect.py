@@ -178,8 +178,11 @@ def log_lines(bisect: Mapping[str, Any]) -> list[str]:
     for reading in bisect["readings"]:
         seen = "no value" if reading["slowdown"] is None else units.slowdown(reading["slowdown"])
         lines.append(f"reading {reading['number'] + 1} {reading['order']} {reading['commit'][:SHORT]}: {seen}")
-    confirmed = bisect["confirmation"]
-    if confirmed:
+    merge, confirmed, own = (bisect.get(key) for key in ("merged_by", "confirmation", "merge_confirmation"))
+    if merge and own:
+        # The comparison handed on is that of the commit on the branch, and stands in the log of the search there.
+        lines.append(f"confirmation of merge {merge[:SHORT]}: it changed ({own})")
+    elif confirmed and not merge:
         sides = f"{confirmed['base']['commit'][:SHORT]} against {confirmed['head']['commit'][:SHORT]}"
         lines.append(f"confirmation {sides}: {confirmed['outcome']} ({confirmed['id']})")
     if bisect["culprit"] and not bisect["inside"]:

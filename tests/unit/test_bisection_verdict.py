@@ -107,7 +107,9 @@ def test_what_is_found_inside_a_merge_takes_the_place_of_the_merge(named):
     inner = bisect_json(replace(outer, search=replace(outer.search, merge=SHA)))
     found = bisect_json(outer, inside={**inner, "culprit": "d" * 40, "range": ["d" * 40], "slowdown": 1.11})
     assert (found["culprit"], found["merged_by"], found["slowdown"]) == ("d" * 40, SHA, 1.11)
+    assert found["merge_confirmation"] == cases.comparison("REGRESSION")["id"]
     assert found["trials"] == 2 * inner["trials"]
+    assert found["trials_by"]["search"] + found["trials_by"]["confirmation"] == found["trials"]
     open_ = {**inner, "outcome": "INCONCLUSIVE", "culprit": None, "confirmation": cases.comparison("SUSPECT", id="c-7")}
     undecided = bisect_json(outer, inside=open_)
     assert undecided["culprit"] == SHA

@@ -5,7 +5,15 @@ import io
 import pytest
 from rich.console import Console
 
-from perfguard.report.bisect import bisect_markdown, picture, reading_line, render_bisect, spark, unbuildable_lines
+from perfguard.report.bisect import (
+    bisect_markdown,
+    log_lines,
+    picture,
+    reading_line,
+    render_bisect,
+    spark,
+    unbuildable_lines,
+)
 
 
 def entry(number, probability, **changes):
@@ -121,3 +129,15 @@ def test_what_was_found_inside_a_merge_stands_below_it():
     text = bisect_markdown(document([entry(1, 0.75)], inside=inner, next="git show 900000000000"))
     assert text.index("Inside merge dddddddddddd:") < text.index("git show 900000000000")
     assert "not said twice" not in text
+
+
+def test_the_log_of_a_search_whose_merge_was_searched_names_its_own_confirmation():
+    """Not the one of the commit on the branch, which the log below it has."""
+    sides = {"base": {"commit": "e" * 40}, "head": {"commit": "f" * 40}}
+    inner = document([entry(9, 1.0)], merge="d" * 40, culprit="f" * 40)
+    inner["confirmation"] = {**sides, "outcome": "REGRESSION", "id": "c-9"}
+    outer = {**inner, "inside": inner, "merged_by": "d" * 40, "merge_confirmation": "c-7"}
+    assert [line for line in log_lines(outer) if "confirmation" in line] == [
+        "confirmation of merge dddddddddddd: it changed (c-7)"
+    ]
+    assert f"confirmation {'e' * 12} against {'f' * 12}: REGRESSION (c-9)" in log_lines(inner)
