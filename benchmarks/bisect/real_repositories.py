@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -199,6 +200,7 @@ SHAPES: Mapping[str, Callable[[Path, float, int], Planted]] = {
 def search(root: Path, shape: str, effect: float, seed: int) -> Searched:
     """One repository, one bisect. The place of the culprit is drawn from the seed."""
     folder = root / "repositories" / f"{shape}-{effect:g}-{seed}"
+    shutil.rmtree(folder, ignore_errors=True)  # of a search that was ended
     place = random.Random(f"{shape} {effect} {seed}").randrange(4, NUM_COMMITS - 8)
     planted = SHAPES[shape](folder, effect, place)
     command = [
