@@ -6,8 +6,9 @@ Arms are told apart by letters, A for base and B for head, as in the orders of b
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from perfguard.report.bars import bars
+
 GATE_COLUMNS = ("gate", "base", "head", "action", "what happened")
-BARS = "▁▂▃▄▅▆▇█"
 # Trials in one line of the plot; with label and range it stays below 100 columns.
 TRACK = 56
 PLOTTED = (
@@ -43,12 +44,7 @@ def _letter(trial: Mapping[str, Any]) -> str:
 def _bars(name: str, part: Sequence[Mapping[str, Any]], trials: Sequence[Mapping[str, Any]]) -> str:
     """One scale for the whole campaign; a trial without a reading is a gap, never the lowest bar."""
     known = [t[name] for t in trials if t.get(name) is not None]
-    low, high = min(known), max(known)
-    return "".join(" " if t.get(name) is None else BARS[_place(t[name], low, high)] for t in part)
-
-
-def _place(value: float, low: float, high: float) -> int:
-    return len(BARS) // 2 if low == high else round((value - low) / (high - low) * (len(BARS) - 1))
+    return bars([t.get(name) for t in part], min(known), max(known))
 
 
 def _range(name: str, trials: Sequence[Mapping[str, Any]], unit: str) -> str:
