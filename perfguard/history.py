@@ -83,11 +83,13 @@ def series_of(track: Track, *, alpha: float = ALPHA) -> list[Series]:
 
 
 def _series(track: Track, nights: Sequence[Night], alpha: float, *, is_first: bool) -> Series:
-    points, told = _linked(nights)
+    kept = _alike(nights)
+    points, told = _linked(kept)
     values = [point.value for point in points]
     changes = tuple(_change(point, points) for point in change_points(values, alpha=alpha))
     moved = machine_moves(track.metric, nights)
     another = () if is_first else (f"MACHINE MOVED: {track.metric} goes on on another machine from {nights[0].time}",)
+    left_out = _left_out(len(nights) - len(kept))
     return Series(
         metric=track.metric,
         workload=track.workload,
@@ -96,8 +98,18 @@ def _series(track: Track, nights: Sequence[Night], alpha: float, *, is_first: bo
         machine=nights[0].machine,
         points=tuple(points),
         changes=changes,
-        notices=(*another, *told, *moved),
+        notices=(*another, *left_out, *told, *moved),
     )
+
+
+def _alike(nights: Sequence[Night]) -> Sequence[Night]:
+    """Ratios only, or values only: a change from one to the other would be a step of nobody's making."""
+    return [night for night in nights if night.reference is not None] or nights
+
+
+def _left_out(count: int) -> tuple[str, ...]:
+    nights = f"{count} nights have" if count > 1 else "1 night has"
+    return (f"{nights} no reference beside others that do: left out",) if count else ()
 
 
 def _change(point: ChangePoint, points: Sequence[Point]) -> Change:
@@ -175,5 +187,7 @@ def _change_json(change: Change) -> Mapping[str, Any]:
         "before": point.before,
         "after": point.after,
         "change": point.change,
+        # Kept for what reads the first form of this JSON: no probability of a change, see docs/nightly.md.
         "probability": 1 - point.p_value,
+        "p_value": point.p_value,
     }

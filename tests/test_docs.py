@@ -104,6 +104,20 @@ def test_every_outcome_stands_in_the_table_of_outcomes_with_its_exit_code():
     assert {str(outcome) for outcome in Outcome} <= set(re.findall(r"[A-Z]{5,}", read(DOCS / "glossary.md")))
 
 
+def test_the_glossary_has_one_row_a_word_in_alphabetical_order():
+    words = [row.lower() for row in re.findall(r"^\| ([^|]+?) \|", read(DOCS / "glossary.md"), re.MULTILINE)][1:]
+    assert len(words) > 50
+    assert words == sorted(set(words))
+
+
+def test_every_table_of_the_database_stands_on_its_page():
+    from perfguard.store.descriptions import TABLES
+    from perfguard.store.view_descriptions import VIEWS
+
+    rows = set(re.findall(r"^\| `(\w+)` \|", read(DOCS / "database.md"), re.MULTILINE))
+    assert rows == TABLES.keys() | VIEWS.keys()
+
+
 def test_every_built_in_workload_for_real_code_is_documented():
     text = read(DOCS / "workloads.md")
     assert all(workload.name in text for workload in BUILT_IN if workload.runner != "fake")

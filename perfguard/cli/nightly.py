@@ -57,6 +57,7 @@ def nightly(
 
 def _finish(night: dict[str, Any], store: "Store", json_file: str, junit: Path | None) -> None:
     from perfguard.report.junit import comparison_junit
+    from perfguard.report.machine import marked
     from perfguard.report.nightly import render_night
     from perfguard.report.terminal import open_console
 
@@ -65,7 +66,7 @@ def _finish(night: dict[str, Any], store: "Store", json_file: str, junit: Path |
             found = [(e, e["comparison"]) for e in night["workloads"] if e["comparison"] is not None]
             accepted = [{**c, "acked": e["acked"]} for e, c in found]
             measured = [(c, store.trials(c["id"], with_record=False)) for c in accepted]
-            notices = [notice["text"] for notice in night["notices"]]
+            notices = [marked(notice["text"]) for notice in night["notices"]]
             junit.write_text(comparison_junit(measured, notices), encoding="utf-8")
         if json_file:
             o.write_json(night, json_file)

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.text import Text
 
 from perfguard.report import foreign, outcomes, units
+from perfguard.report.bars import bars
 
 # Columns of a full bar; with sha, probability and subject a line stays below 100.
 BAR = 30
 # More lines than this are folded: the unlikely neighbours become one line.
 MAX_LINES = 24
 LIKELY = 0.005
-LEVELS = " ▁▂▃▄▅▆▇█"
 SPARK = 60
 SUBJECT = 34
 SHORT = 12
@@ -149,10 +149,7 @@ def spark(posterior: Sequence[Mapping[str, Any]]) -> str:
     sums = [0.0] * width
     for place, entry in enumerate(posterior):
         sums[place * width // len(posterior)] += float(entry["probability"])
-    return "".join(
-        LEVELS[min(len(LEVELS) - 1, round(total * (len(LEVELS) - 1) + (0.49 if total > LIKELY else 0)))]
-        for total in sums
-    )
+    return bars([total if total > LIKELY else None for total in sums], 0.0, 1.0)
 
 
 def reading_line(reading: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A comparison as JUnit XML: one test case a primary metric, so that CI servers show it among their tests. Pure.
 
 Only a confirmed regression is a failure and only INVALID an error: SUSPECT and INCONCLUSIVE are skipped, never red.
-Notices (the machine moved) are output beside the cases.
+JUnit has no warnings: a machine that moved is output beside the cases, and of a night a skipped case of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from perfguard.records import Trial
-from perfguard.report import foreign, outcomes, units
+from perfguard.report import foreign, machine, outcomes, units
 
 _KINDS = {"REGRESSION": "failure", "INVALID": "error", "SUSPECT": "skipped", "INCONCLUSIVE": "skipped"}
 
@@ -17,17 +17,29 @@ _KINDS = {"REGRESSION": "failure", "INVALID": "error", "SUSPECT": "skipped", "IN
 def comparison_junit(
     comparisons: Sequence[tuple[Mapping[str, Any], Sequence[Trial]]], notices: Sequence[str] = ()
 ) -> str:
-    """One test suite for each comparison with its trials."""
+    """One test suite for each comparison with its trials; one more where a night has `notices` of its machine."""
     root = ElementTree.Element("testsuites", name="perfguard")
     for comparison, trials in comparisons:
-        _suite(root, comparison, trials, notices)
+        _suite(root, comparison, trials)
+    if notices:
+        _notices(root, notices)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _suite(
-    root: ElementTree.Element, comparison: Mapping[str, Any], trials: Sequence[Trial], notices: Sequence[str]
-) -> None:
+def _notices(root: ElementTree.Element, notices: Sequence[str]) -> None:
+    """Skipped cases: CI servers show these, and none of them is red."""
+    count = str(len(notices))
+    suite = ElementTree.SubElement(
+        root, "testsuite", name="machine", tests=count, failures="0", errors="0", skipped=count, time="0.000"
+    )
+    for number, notice in enumerate(notices, start=1):
+        name = f"machine moved {number}"
+        case = ElementTree.SubElement(suite, "testcase", classname="perfguard.machine", name=name, time="0.000")
+        ElementTree.SubElement(case, "skipped", message=foreign.one_line(notice))
+
+
+def _suite(root: ElementTree.Element, comparison: Mapping[str, Any], trials: Sequence[Trial]) -> None:
     primary = [metric for metric in comparison["metrics"] if metric.get("primary", True)]
     # Before any trial there is no metric to speak for an invalid comparison.
     cases = primary or [{"name": "comparison", "outcome": comparison["outcome"], "unit": ""}]
@@ -46,7 +58,7 @@ def _suite(
     )
     for metric, kind in zip(cases, kinds, strict=True):
         _case(suite, comparison, metric, kind, seconds=spent_s / len(cases))
-    said = [outcomes.headline(comparison), *notices, *outcomes.reasons(comparison)]
+    said = [outcomes.headline(comparison), *machine.notices(comparison), *outcomes.reasons(comparison)]
     ElementTree.SubElement(suite, "system-out").text = "\n".join(map(foreign.one_line, said))
 
 

@@ -6,8 +6,9 @@ Arms are told apart by letters, A for base and B for head, as in the orders of b
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from perfguard.report.bars import bars
+
 GATE_COLUMNS = ("gate", "base", "head", "action", "what happened")
-BARS = "▁▂▃▄▅▆▇█"
 # Trials in one line of the plot; with label and range it stays below 100 columns.
 TRACK = 56
 PLOTTED = (
@@ -15,6 +16,7 @@ PLOTTED = (
     ("temperature_c", "temperature", "°C"),
     ("power_average_w", "power", "W"),
 )
+MOVED = "MACHINE MOVED"
 LETTERS = {"base": "A", "head": "B"}
 
 
@@ -42,12 +44,7 @@ def _letter(trial: Mapping[str, Any]) -> str:
 def _bars(name: str, part: Sequence[Mapping[str, Any]], trials: Sequence[Mapping[str, Any]]) -> str:
     """One scale for the whole campaign; a trial without a reading is a gap, never the lowest bar."""
     known = [t[name] for t in trials if t.get(name) is not None]
-    low, high = min(known), max(known)
-    return "".join(" " if t.get(name) is None else BARS[_place(t[name], low, high)] for t in part)
-
-
-def _place(value: float, low: float, high: float) -> int:
-    return len(BARS) // 2 if low == high else round((value - low) / (high - low) * (len(BARS) - 1))
+    return bars([t.get(name) for t in part], min(known), max(known))
 
 
 def _range(name: str, trials: Sequence[Mapping[str, Any]], unit: str) -> str:
@@ -88,7 +85,12 @@ def _lines(comparison: Mapping[str, Any]) -> Iterator[str]:
 
 
 def notices(comparison: Mapping[str, Any]) -> list[str]:
-    return [f"MACHINE MOVED: {notice['text']}" for notice in comparison.get("machine_moved") or ()]
+    return [marked(notice["text"]) for notice in comparison.get("machine_moved") or ()]
+
+
+def marked(text: str) -> str:
+    """A notice of a machine, told so that nobody takes it for one of the code."""
+    return text if text.startswith(MOVED) else f"{MOVED}: {text}"
 
 
 def _of(comparison: Mapping[str, Any], name: str) -> Sequence[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from perfguard.report import foreign, outcomes, units
+from perfguard.report import foreign, machine, outcomes, units
 
 
 def render_night(night: Mapping[str, Any], console: Console) -> None:
@@ -32,7 +32,7 @@ def render_night(night: Mapping[str, Any], console: Console) -> None:
             console, f"  filed for the next night: {one['workload']} {one['cause']}: {_bisect_command(one)}", "yellow"
         )
     for notice in night["notices"]:
-        _line(console, f"  ! {notice['text']}", "magenta")
+        _line(console, f"  ! {machine.marked(notice['text'])}", "magenta")
 
 
 def _named(head: Mapping[str, Any]) -> str:

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from perfguard.report import foreign, units
+from perfguard.report.bars import bars
 
 # Cells of a sparkline; with its ends a line stays below 100 columns.
 CELLS = 72
-_LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def render_history(history: Mapping[str, Any], console: Console) -> None:
@@ -46,8 +46,7 @@ def sparkline(values: Sequence[float]) -> str:
     """One block a cell; in a long series the median of each cell's nights."""
     cells = [sorted(values[start:end]) for start, end in _cells(len(values))]
     medians = [cell[len(cell) // 2] for cell in cells]
-    low, span = min(medians), (max(medians) - min(medians)) or 1.0
-    return "".join(_LEVELS[min(7, int((value - low) / span * 8))] for value in medians)
+    return bars(medians, min(medians), max(medians))
 
 
 def _cells(count: int) -> list[tuple[int, int]]:

@@ -212,7 +212,7 @@ def test_secrets_of_the_environment_are_nowhere_in_the_database_or_a_report(proj
         "HF_TOKEN": "swordfish-hf", "MY_API_KEY": "swordfish-key", "DB_PASSWORD": "swordfish-pw",
         "PIP_INDEX_URL": "https://me:swordfish-url@host/simple", "NCCL_NOTE": "ghp_" + "swordfish" * 4,
     }  # fmt: skip
-    script = "env; env >&2; echo '{\"s\": 1}'; test -z \"$FAIL\"\n"
+    script = 'env; env >&2; echo \'{"s": 1}\'; test -z "$FAIL"\n'
     project.commit({"bench.sh": script, "fake.json": SPEED})
     command = ("--metric", "s", "--", "sh", "bench.sh")
     one = ("run", "HEAD", "--trials", "1")

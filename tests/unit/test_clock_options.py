@@ -45,7 +45,5 @@ def test_a_clock_to_lock_without_a_lock_is_a_usage_error():
 
 
 def test_a_campaign_stored_before_clocks_could_be_locked_observed_them():
-    old = {
-        name: value for name, value in asdict(Policy()).items() if "clock" not in name
-    }
+    old = {name: value for name, value in asdict(Policy()).items() if "clock" not in name}
     assert stored_policy(old).clocks == "observe"

@@ -81,4 +81,25 @@ def test_the_json_says_where_how_much_and_how_sure():
     assert (series["metric"], series["points"], len(series["nights"])) == ("tokens_per_second", 60, 60)
     (change,) = series["change_points"]
     assert (change["index"], change["commit"], change["last_good"]) == (40, "c40", "c39")
-    assert change["probability"] > 0.999
+    assert 0 < change["p_value"] < 0.001
+    assert change["probability"] == 1 - change["p_value"]
+
+
+def test_nights_without_a_reference_are_left_out_beside_those_that_have_one():
+    # 100 against 100 before, 100 as it is after: as one series that would be a step from 1 to 100.
+    mixed = nights(30, reference=100.0) + nights(60)[30:]
+    (series,) = series_of(track(mixed))
+    assert [point.night for point in series.points] == mixed[:30]
+    assert series.changes == ()
+    assert series.notices == ("30 nights have no reference beside others that do: left out",)
+
+
+def test_a_series_without_any_reference_takes_values_as_they_are():
+    (series,) = series_of(track(nights(30)))
+    assert [point.value for point in series.points] == [night.value for night in nights(30)]
+    assert series.notices == ()
+
+
+def test_each_machine_decides_for_itself_whether_it_has_references():
+    first, second = series_of(track(nights(30, machine="a") + nights(30, machine="b", reference=100.0)))
+    assert (len(first.points), len(second.points)) == (30, 30)

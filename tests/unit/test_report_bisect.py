@@ -74,7 +74,7 @@ def test_a_flat_history_of_thousands_is_one_line():
 
 
 def test_the_spark_line_has_a_column_for_each_commit_up_to_sixty():
-    assert spark([entry(1, 0.0), entry(2, 1.0), entry(3, 0.5)]) == " █▄"
+    assert spark([entry(1, 0.0), entry(2, 1.0), entry(3, 0.5)]) == " █▅"
     long = spark([entry(k, 1.0 if k == 599 else 0.0) for k in range(600)])
     assert long == " " * 59 + "█"
 

@@ -14,7 +14,7 @@ from tests.unit.report_cases import THROUGHPUT, TOKENS, TPOT, arm, comparison, t
 
 
 def suite(**changes) -> ElementTree.Element:
-    root = ElementTree.fromstring(comparison_junit([(comparison(**changes), trials())], ["MACHINE MOVED: driver"]))
+    root = ElementTree.fromstring(comparison_junit([(comparison(**changes), trials())]))
     (found,) = root.findall("testsuite")
     return found
 
@@ -32,10 +32,21 @@ def test_only_a_confirmed_regression_fails_and_only_invalid_is_an_error(outcome,
     assert counts == expected | {{"failure": "failures", "error": "errors"}.get(kind, kind): "1"}
 
 
-def test_notices_are_output_and_no_failure():
-    found = suite(outcome="EQUIVALENT", metrics=[{**TPOT, "outcome": "EQUIVALENT"}])
-    assert "MACHINE MOVED: driver" in found.find("system-out").text
+def test_a_machine_that_moved_is_output_and_no_failure():
+    moved = [{"code": "MACHINE_MOVED", "text": "driver"}]
+    found = suite(outcome="EQUIVALENT", metrics=[{**TPOT, "outcome": "EQUIVALENT"}], machine_moved=moved)
+    assert "MACHINE MOVED: driver" in found.find("system-out").text.splitlines()
     assert found.get("failures") == "0"
+
+
+def test_notices_of_a_night_are_skipped_cases_of_their_own():
+    moved = "MACHINE MOVED: driver was \x1b 580"
+    root = ElementTree.fromstring(comparison_junit([(comparison(), trials())], [moved, moved]))
+    first, machine = root.findall("testsuite")
+    assert first.get("name") != "machine"
+    counts = [machine.get(name) for name in ("name", "tests", "failures", "errors", "skipped")]
+    assert counts == ["machine", "2", "0", "0", "2"]
+    assert all(one.get("message").startswith("MACHINE MOVED: driver was ") for one in machine.iter("skipped"))
 
 
 def test_a_comparison_without_metrics_still_has_a_case():

@@ -189,9 +189,9 @@ def test_a_folder_in_place_of_the_file_is_an_error_with_a_next_step(tmp_path: Pa
 def test_a_file_of_a_newer_version_is_refused_naming_both_versions(read_only: bool, tmp_path: Path) -> None:
     path = cases.filled(tmp_path / "r.db")
     with sqlite3.connect(path) as other:
-        other.execute("INSERT INTO migrations VALUES (7, 'of the future', '', '9.0')")
+        other.execute(f"INSERT INTO migrations VALUES ({schema.newest() + 1}, 'of the future', '', '9.0')")
     other.close()
-    versions = rf"version 7, .* perfguard {__version__} knows .* up to {schema.newest()}"
+    versions = rf"version {schema.newest() + 1}, .* perfguard {__version__} knows .* up to {schema.newest()}"
     with pytest.raises(StoreError, match=versions) as error:
         open_store(path, read_only=read_only)
     assert error.value.next_step == "pip install --upgrade perfguard"
@@ -199,6 +199,10 @@ def test_a_file_of_a_newer_version_is_refused_naming_both_versions(read_only: bo
 
 EXTRA = ("CREATE TABLE extra (x)", "INSERT INTO extra VALUES (1)")
 NEXT = schema.Migration(number=schema.newest() + 1, name="one more", statements=EXTRA)
+
+
+def test_migrations_are_numbered_from_one_without_a_gap() -> None:
+    assert [migration.number for migration in schema.MIGRATIONS] == list(range(1, len(schema.MIGRATIONS) + 1))
 
 
 def test_an_older_file_is_migrated_when_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

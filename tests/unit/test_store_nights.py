@@ -1,12 +1,13 @@
 """Nights, pins, acks and suspicions in the database: kept exactly, migrated, copied with their campaigns."""
 
+import contextlib
 import sqlite3
 from dataclasses import replace
 
 import pytest
 
 from perfguard.errors import StoreError
-from perfguard.store import Ack, NightRun, NightValue, Pin, StoredNight, Suspicion, open_store
+from perfguard.store import Ack, NightRun, NightValue, Pin, StoredNight, Suspicion, open_store, schema
 from tests.unit.store_cases import campaign
 
 RUN = NightRun(
@@ -100,14 +101,15 @@ def test_a_merge_that_contradicts_a_stored_night_is_refused_whole(store, tmp_pat
     assert store.nights.runs_of_night("n1") == [RUN]
 
 
-def test_a_database_from_before_there_were_nights_is_migrated_or_read_as_it_is(tmp_path):
+def test_a_database_from_before_there_were_nights_is_migrated_or_read_as_it_is(tmp_path, monkeypatch):
     path = tmp_path / "old.db"
-    with open_store(path) as old:
-        old.add_campaign(campaign())
-    with sqlite3.connect(path) as db:
-        for table in ("nights", "night_runs", "night_values", "night_outcomes", "pins", "acks", "suspicions"):
-            db.execute(f"DROP TABLE {table}")
-        db.execute("DELETE FROM migrations WHERE name = 'nights'")
+    before = tuple(one for one in schema.MIGRATIONS if one.number < 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema.migrate, "__defaults__", (before,))
+        with open_store(path) as old:
+            old.add_campaign(campaign())
+    with contextlib.closing(sqlite3.connect(path)) as db, pytest.raises(sqlite3.OperationalError):
+        db.execute("SELECT * FROM nights")
     with open_store(path, read_only=True) as old:
         assert old.nights.workloads() == []
     with open_store(path) as migrated:
