@@ -116,7 +116,7 @@ def start_child(module: str, arguments: Sequence[str] = (), *, keep_open: Sequen
         with theirs:
             process = subprocess.Popen(
                 command,
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
