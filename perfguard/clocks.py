@@ -6,9 +6,10 @@ from typing import Any
 from perfguard.errors import EXIT_FAILURE, EXIT_OK, HarnessError, NotComparableError, UsageError
 from perfguard.machine.clock_state import load_states, state_folder, states_of_others
 from perfguard.machine.hold import hold_machine
-from perfguard.machine.locking import clocks_now, lock_and_keep, restore_left
+from perfguard.machine.locking import clocks_now, lock_and_keep, next_step, restore_left
 
 SCHEMA = "perfguard/clocks@1"
+DOCTOR = "perfguard doctor"
 
 
 def show() -> dict[str, Any]:
@@ -42,7 +43,8 @@ def lock(uuids: tuple[str, ...], sm_mhz: int) -> dict[str, Any]:
         told = lock_and_keep(uuids or known, sm_mhz, machine=machine, command=command, why=now["why"])
     if told["got"] != "locked":
         raise NotComparableError(
-            f"clocks are not locked ({told['got']}): {told['why']}", "the same as root (sudo perfguard clocks lock)"
+            f"clocks are not locked ({told['got']}): {told['why']}",
+            next_step(told["got"], "the same as root (sudo perfguard clocks lock)", DOCTOR),
         )
     return _result("lock", locked=told["gpus"], notes=told["notes"])
 
@@ -55,7 +57,9 @@ def restore() -> dict[str, Any]:
     result = _result("restore", restored=told["restored"], failed=told["failed"])
     if told["failed"] and not told["restored"]:
         why = "; ".join(f"{uuid} {text}".strip() for uuid, text in told["failed"].items())
-        raise HarnessError(f"clocks could not be restored: {why}", "the same as root (sudo perfguard clocks restore)")
+        refused = "error" if "lost" in told else "no_permission"  # a guardian that answered was refused by the driver
+        advice = next_step(refused, "the same as root (sudo perfguard clocks restore)", DOCTOR)
+        raise HarnessError(f"clocks could not be restored: {why}", advice)
     return result | {"exit_code": EXIT_FAILURE if told["failed"] else EXIT_OK}
 
 

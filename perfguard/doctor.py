@@ -12,9 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from perfguard.conditions.leftovers import CHOICES, SETTINGS
 from perfguard.diagnosis import diagnose, exit_code
 from perfguard.diagnosis.records import MachineState, Setup
-from perfguard.diagnosis.setup import LEFTOVERS, nccl_settings
+from perfguard.diagnosis.setup import nccl_settings
 from perfguard.machine.fields import CHEAP, FIELDS
 from perfguard.machine.host_state import host_state
 from perfguard.machine.nvml import LIMIT_S, bindings_name
@@ -87,7 +88,7 @@ def _setup(database: Path) -> Setup:
         git=_git(),
         cache_free_bytes=_free_bytes(cache_root()),
         database=_writable(database),
-        environment={name: value for name, value in os.environ.items() if name in (*LEFTOVERS, *CUDA_CHOICE)},
+        environment={name: value for name, value in os.environ.items() if name in (*SETTINGS, *CHOICES, *CUDA_CHOICE)},
         nccl_files=_nccl_files(os.environ),
         is_root=os.geteuid() == 0,
         bindings=bindings_name(),

@@ -5,10 +5,8 @@ Sampled flags miss what happens between two samples, the counters do not; so the
 """
 
 from perfguard.conditions.readings import GpuRecord
+from perfguard.machine.event_reasons import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_POWER_CAP, THERMAL
 
-# Bits of the mask (NVML "clocks event reasons"). Bit 0x1 is idle, no limit.
-POWER_CAP, HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 0x4, 0x8, 0x20, 0x40, 0x80
-KNOWN_BITS = 0x7FF
 COUNTERS = {
     "thermal": ("event_sw_thermal_us", "event_hw_thermal_us"),
     "power_cap": ("event_sw_power_cap_us",),
@@ -30,21 +28,19 @@ def event_share(gpu: GpuRecord, kind: str) -> float | None:
 
 
 def kind_of(mask: int) -> frozenset[str]:
-    """The limits in a mask. A hardware slowdown without a thermal cause counts as a brake from outside."""
+    """The limits in a mask; a brake from outside is what the driver calls so, and nothing else.
+
+    The bit of a hardware slowdown goes along with the hardware's thermal limit and with the brake. Alone it is set
+    when a card draws more than it may for a moment, which the code that runs can bring about: a power cap.
+    """
     found = set()
-    if mask & (SW_THERMAL | HW_THERMAL):
+    if mask & THERMAL:
         found.add("thermal")
-    if mask & POWER_CAP:
+    if mask & SW_POWER_CAP or (mask & HW_SLOWDOWN and not mask & (HW_THERMAL | HW_POWER_BRAKE)):
         found.add("power_cap")
-    if mask & POWER_BRAKE or (mask & HW_SLOWDOWN and not mask & HW_THERMAL):
+    if mask & HW_POWER_BRAKE:
         found.add("power_brake")
     return frozenset(found)
-
-
-def unknown_bits(mask: int) -> str:
-    """Bits newer than this list, as hex; "" if there are none."""
-    rest = mask & ~KNOWN_BITS
-    return f"{rest:#x}" if rest else ""
 
 
 def _counted(gpu: GpuRecord, kind: str) -> float | None:

@@ -43,9 +43,9 @@ def swapped_mib(conditions: Mapping[str, Any]) -> float | None:
 
 
 def pressure_share(conditions: Mapping[str, Any], what: str) -> float | None:
-    """Share of the last ten seconds in which at least one process waited (PSI "some"), as it was after the launch."""
-    percent = number(host_of(conditions, "after", f"pressure_{what}_percent"))
-    return None if percent is None else percent / 100
+    """Share of the launch in which at least one process waited (PSI "some"), from the kernel's own counter."""
+    waited_s, passed_s = host_increment(conditions, f"waited_{what}_s"), host_increment(conditions, "monotonic_s")
+    return waited_s / passed_s if waited_s is not None and passed_s else None
 
 
 def clock_jump_s(conditions: Mapping[str, Any]) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 # Name -> (values that do it; None: any), what it does.
-SLOWING: dict[str, tuple[tuple[str, ...] | None, str]] = {
+SETTINGS: dict[str, tuple[tuple[str, ...] | None, str]] = {
     "NCCL_P2P_DISABLE": (("1",), "GPUs exchange data through host memory"),
     "NCCL_SHM_DISABLE": (("1",), "ranks of one host exchange data over the network stack"),
     "NCCL_IB_DISABLE": (("1",), "hosts exchange data over TCP"),
@@ -24,12 +24,28 @@ SLOWING: dict[str, tuple[tuple[str, ...] | None, str]] = {
     "PYTHONPROFILEIMPORTTIME": (None, "imports are timed"),
     "LD_PRELOAD": (None, "a library of somebody's is in every process"),
 }
+# The same, of variables that are as often meant as forgotten: for who looks at a machine, not for every campaign.
+CHOICES: dict[str, tuple[tuple[str, ...] | None, str]] = {
+    "NCCL_MIN_NCHANNELS": (None, "the channels of collectives are fixed"),
+    "NCCL_MAX_NCHANNELS": (None, "the channels of collectives are fixed"),
+    "NCCL_CONF_FILE": (None, "further NCCL settings are in a file"),
+    "PYTORCH_CUDA_ALLOC_CONF": (None, "the allocator of torch is set up differently"),
+    "TORCH_LOGS": (None, "torch writes a log"),
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": (None, "everything is compiled anew"),
+    "OMP_NUM_THREADS": (None, "the number of processor threads is fixed"),
+    "PYTHONMALLOC": (None, "Python's allocator is changed"),
+    "PYTHONDEVMODE": (None, "Python checks more"),
+    "COMPUTE_SANITIZER": (None, "a checker runs along"),
+    "CUDA_INJECTION64_PATH": (None, "a profiler runs along"),
+}
 
 
-def leftover_settings(environment: Mapping[str, str], wanted: Mapping[str, str] | None = None) -> list[str]:
+def leftover_settings(
+    environment: Mapping[str, str], wanted: Mapping[str, str] | None = None, *, with_choices: bool = False
+) -> list[str]:
     """A sentence for each; `wanted` names variables that were asked for in this campaign, which are no leftovers."""
     found = []
-    for name, (values, what) in SLOWING.items():
+    for name, (values, what) in {**SETTINGS, **(CHOICES if with_choices else {})}.items():
         value = environment.get(name, "")
         if value and name not in (wanted or {}) and (values is None or value.upper() in values):
             found.append(f"{name}={value} is set: {what}")

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from perfguard.machine.event_reasons import IDLE
 from perfguard.records import Trial
 
 When = Literal["before", "after"]
 # From, until and value, in seconds and the unit of the field.
 Piece = tuple[float, float, float]
-IDLE_BIT = 0x1
 # Below so many percent of utilisation a card does not work; clocks may be anything then.
 WORKING_PERCENT = 10.0
 # What a card says that has fallen off the bus.
@@ -109,7 +109,7 @@ class GpuRecord:
 
 
 def _is_awake(mask: float) -> bool:
-    return not int(mask) & IDLE_BIT
+    return not int(mask) & IDLE
 
 
 def _is_working(percent: float) -> bool:

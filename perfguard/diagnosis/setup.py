@@ -3,41 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from perfguard.conditions.leftovers import leftover_settings
 from perfguard.diagnosis.records import Finding, MachineState, Severity, known, why_unknown
 from perfguard.machine.reading import Reading
 from perfguard.machine.visible import visible_gpus
 from perfguard.policy import Fitness
 
 LIMITS = Fitness()
-
-# Settings that change speed and are easily left behind; what they do, in a few words.
-LEFTOVERS = {
-    "CUDA_LAUNCH_BLOCKING": "every kernel launch waits for the kernel",
-    "CUDA_DEVICE_MAX_CONNECTIONS": "fewer or more queues to the card",
-    "NCCL_P2P_DISABLE": "cards exchange through host memory",
-    "NCCL_P2P_LEVEL": "how far apart cards may exchange directly",
-    "NCCL_SHM_DISABLE": "no shared memory between ranks",
-    "NCCL_IB_DISABLE": "no InfiniBand",
-    "NCCL_PROTO": "the protocol of collectives is fixed",
-    "NCCL_ALGO": "the algorithm of collectives is fixed",
-    "NCCL_DEBUG": "NCCL writes a log",
-    "NCCL_MIN_NCHANNELS": "the channels of collectives are fixed",
-    "NCCL_MAX_NCHANNELS": "the channels of collectives are fixed",
-    "NCCL_NVLS_ENABLE": "multicast in NVLink switches",
-    "NCCL_CONF_FILE": "further NCCL settings in a file",
-    "PYTORCH_CUDA_ALLOC_CONF": "the allocator of torch is set up differently",
-    "PYTORCH_NO_CUDA_MEMORY_CACHING": "every tensor is allocated anew",
-    "TORCH_LOGS": "torch writes a log",
-    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "everything is compiled anew",
-    "TORCHDYNAMO_DISABLE": "torch.compile does nothing",
-    "OMP_NUM_THREADS": "the number of processor threads is fixed",
-    "LD_PRELOAD": "a library is put before all others",
-    "PYTHONMALLOC": "Python's allocator is changed",
-    "PYTHONDEVMODE": "Python checks more",
-    "COMPUTE_SANITIZER": "a checker runs along",
-    "CUDA_INJECTION64_PATH": "a profiler runs along",
-    "NVIDIA_TF32_OVERRIDE": "the precision of matrix products is changed",
-}
 
 
 def findings(state: MachineState) -> Iterator[Finding]:
@@ -54,7 +26,7 @@ def findings(state: MachineState) -> Iterator[Finding]:
 
 def leftovers(environment: Mapping[str, str], nccl_files: Mapping[str, Sequence[str]]) -> Finding:
     """A forgotten NCCL_P2P_DISABLE costs more than most commits; so does a line in /etc/nccl.conf."""
-    found = [f"{name}={value} ({LEFTOVERS[name]})" for name, value in sorted(environment.items()) if name in LEFTOVERS]
+    found = leftover_settings(environment, with_choices=True)
     found += [f"{path}: {', '.join(lines)}" for path, lines in sorted(nccl_files.items()) if lines]
     if not found:
         return _say("settings", "settings", "ok", "no setting left behind that is known to change speed")

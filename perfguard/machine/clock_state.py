@@ -63,7 +63,9 @@ def save(state: ClockState, folder: Path) -> None:
         folder.chmod(stat.S_ISVTX | 0o777)
     path = _path(state.uuid, folder)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+    # Anybody may write into the folder: what lies there under this name is not ours, be it a link or a file of another.
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     try:
         os.write(handle, json.dumps(asdict(state)).encode())
         os.fsync(handle)

@@ -10,10 +10,9 @@ from pathlib import Path
 from perfguard.errors import ClockError
 from perfguard.machine.clock_rules import cautious_clock, nearest_supported
 from perfguard.machine.clock_state import ClockState, Setting, forget, load_states, save
+from perfguard.machine.event_reasons import CLOCKS_SETTING
 from perfguard.machine.nvml import Nvml
 
-# Bit of the event mask: clocks held by a lock or by application clocks (NVML: applications clocks setting).
-HELD_BY_A_SETTING = 0x2
 # What has no lock has nothing to reset; what cannot be reset for another reason stays on disk as not restored.
 NOTHING_THERE = ("not_supported",)
 
@@ -124,7 +123,7 @@ def _application_found(nvml: Nvml, uuid: str) -> Setting | None:
 def _held_by_somebody(nvml: Nvml, uuid: str) -> str:
     """A lock that is not ours shows in the event mask alone, and only while it holds the clocks down."""
     mask = nvml.read(uuid, ("event_reasons",))["event_reasons"].value
-    if not isinstance(mask, int) or not mask & HELD_BY_A_SETTING:
+    if not isinstance(mask, int) or not mask & CLOCKS_SETTING:
         return ""
     return "its clocks were held by a setting that is not perfguard's; a lock cannot be read and ends as none"
 

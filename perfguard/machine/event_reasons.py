@@ -23,8 +23,3 @@ def event_names(mask: int) -> list[str]:
     """The names of the bits that are set, lowest first; an unknown bit as its number in hex. [] for 0."""
     bits = [1 << place for place in range(mask.bit_length()) if mask >> place & 1]
     return [BITS.get(bit, hex(bit)) for bit in bits]
-
-
-def is_external_power_limit(mask: int) -> bool:
-    """A supply that failed or a firmware that counts supplies: the card was told to brake from outside."""
-    return bool(mask & HW_POWER_BRAKE)

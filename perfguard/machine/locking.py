@@ -18,9 +18,12 @@ GUARDIAN = "perfguard.machine.guardian"
 # Above what opening NVML may take on a machine with sleeping cards.
 START_LIMIT_S = 75.0
 ANSWER_LIMIT_S = 30.0
-END_LIMIT_S = 5.0
+# As long as an answer: at the end of its input a guardian may have clocks to put back, and none is killed over that.
+END_LIMIT_S = 30.0
 
 Wish = Literal["observe", "lock", "require"]
+# Answers that are none: the guardian did not give them.
+LOST = ("hung", "died")
 RESTORE = "perfguard clocks restore"
 
 
@@ -31,11 +34,16 @@ def wish_of(text: str) -> Wish:
 
 @dataclass(kw_only=True)
 class Clocks:
-    """What was wished and what came of it. `told` is the guardian's answer: got, why, gpus, notes."""
+    """What was wished and what came of it. `told` is the guardian's answer: got, why, gpus, notes.
+
+    `machine`: the descriptor of the machine's lock; `command`: whose clocks they are.
+    """
 
     wish: Wish = "observe"
     told: Mapping[str, Any] = field(default_factory=lambda: {"got": "observe", "why": "", "gpus": {}, "notes": {}})
     uuids: Sequence[str] = ()
+    machine: int | None = None
+    command: str = ""
     child: Child | None = None
 
     @property
@@ -52,8 +60,20 @@ class Clocks:
 
     def lock(self, sm_mhz: int) -> None:
         """Another SM clock, for a search; 0: the cautious rule. Does nothing where nothing can be locked."""
-        if self.child is not None:
-            self.told = _asked(self.child, {"do": "lock", "uuids": list(self.uuids), "sm_mhz": sm_mhz}, _not_locked)
+        if self.child is None:
+            return
+        self.told = _asked(self.child, {"do": "lock", "uuids": list(self.uuids), "sm_mhz": sm_mhz}, _not_locked)
+        if self.told["got"] in LOST and self.end():
+            # What counts as not locked must not be locked while it is measured.
+            restore_left(self.machine, self.command, kept=False)
+
+    def end(self) -> bool:
+        """End the guardian: the end of its input makes it put back what it locked. False if not even a kill ended it.
+
+        One that was late is ended before anything else is asked: its late answer would be taken for the next one.
+        """
+        child, self.child = self.child, None
+        return child is None or child.close(END_LIMIT_S)
 
 
 @contextmanager
@@ -67,14 +87,14 @@ def hold_clocks(
     if wish == "observe":
         yield Clocks(told=_kept(cards.uuids or ()))
         return
-    clocks = Clocks(wish=wish, uuids=cards.uuids or ())
+    clocks = Clocks(wish=wish, uuids=cards.uuids or (), machine=machine, command=command)
     try:
-        _start(clocks, machine, command, cards.why)
+        _start(clocks, cards.why)
         clocks.lock(sm_mhz)
         _tell(clocks, say)
         yield clocks
     finally:
-        _finish(clocks, machine, command, say)
+        _finish(clocks, say)
 
 
 def _kept(uuids: Sequence[str]) -> Mapping[str, Any]:
@@ -83,13 +103,13 @@ def _kept(uuids: Sequence[str]) -> Mapping[str, Any]:
     return {"got": "kept" if kept else "observe", "why": "", "gpus": kept, "notes": {}}
 
 
-def _start(clocks: Clocks, machine: int, command: str, why: str = "") -> None:
+def _start(clocks: Clocks, why: str = "") -> None:
     """A guardian, or the reason why there is none in `clocks.told`. `why`: no card is known, and that is why."""
     if not clocks.uuids:
         clocks.told = _not_locked("not_supported", why or "no GPU is visible to the trials")
         return
     try:
-        clocks.child = start_guardian(machine, command)
+        clocks.child = start_guardian(clocks.machine, clocks.command)
     except ChildGone as error:
         clocks.told = _not_locked("error", str(error))
 
@@ -121,8 +141,14 @@ def _tell(clocks: Clocks, say: Callable[[str], None]) -> None:
         return
     why = f"clocks are not locked ({clocks.told['got']}): {clocks.told['why']}"
     if clocks.wish == "require":
-        raise NotComparableError(why, "the same as root, or with --clocks observe")
+        observe = "with --clocks observe"
+        raise NotComparableError(why, next_step(clocks.told["got"], f"the same as root, or {observe}", observe))
     say(f"{why}; measuring with clocks as they are")
+
+
+def next_step(got: str, as_root: str, otherwise: str) -> str:
+    """What to do about clocks that are not locked: only a permission that was refused is had by being root."""
+    return as_root if got == "no_permission" and os.geteuid() != 0 else otherwise
 
 
 def in_words(gpus: Mapping[str, Mapping[str, Any]]) -> str:
@@ -135,22 +161,27 @@ def in_words(gpus: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(f"{count} GPU{'s' if count > 1 else ''} at {words}" for words, count in alike.items())
 
 
-def _finish(clocks: Clocks, machine: int, command: str, say: Callable[[str], None]) -> None:
+def _finish(clocks: Clocks, say: Callable[[str], None]) -> None:
     """Put everything back; what could not be is said. A guardian that was lost is replaced for that."""
-    if clocks.child is None:
-        return
-    told = _asked(clocks.child, {"do": "restore"}, _not_restored)
-    # It ends only now, and with it its hold on the machine.
-    clocks.child.close(END_LIMIT_S)
-    clocks.child = None
-    if told.get("lost") == "died":  # after one that hangs, another would hang too
+    told: Mapping[str, Any] = {"restored": [], "failed": {}}
+    if clocks.child is not None:
+        told = _asked(clocks.child, {"do": "restore"}, _not_restored)
+    if "lost" in told:
         say(f"the guardian of the clocks was lost ({told['failed']['']}); restoring without it")
-        told = restore_left(machine, command, kept=False)
-    for uuid, why in told["failed"].items():
+    # It ends only now, and with it its hold on the machine. After one that cannot be ended, another would hang too.
+    if clocks.end():
+        told = {**told, **restore_left(clocks.machine, clocks.command, kept=False)}
+    failed = {**dict.fromkeys(_left(), "they may still be locked"), **told["failed"]}
+    for uuid, why in failed.items():
         say(f"the clocks of {uuid or 'the GPUs'} could not be restored: {why}; next: {RESTORE}")
 
 
-def restore_left(machine: int, command: str, *, kept: bool) -> Mapping[str, Any]:
+def _left() -> list[str]:
+    """Cards whose state on disk says that they were changed and not put back; what was kept on purpose is not meant."""
+    return [uuid for uuid, state in load_states(state_folder()).items() if not state.is_kept]
+
+
+def restore_left(machine: int | None, command: str, *, kept: bool) -> Mapping[str, Any]:
     """Restore what earlier perfguards left changed, and with `kept` what they were asked to leave so.
 
     {"restored": [uuid], "failed": {uuid: why}}; the machine must be held, then no other guardian lives.
@@ -172,17 +203,23 @@ def lock_and_keep(uuids: Sequence[str], sm_mhz: int, *, machine: int, command: s
 
     `why`: no card is known, and that is why.
     """
-    clocks = Clocks(wish="require", uuids=uuids)
-    _start(clocks, machine, command, why)
+    clocks = Clocks(wish="require", uuids=uuids, machine=machine, command=command)
+    _start(clocks, why)
+    clocks.lock(sm_mhz)
     if clocks.child is None:
         return clocks.told
-    clocks.lock(sm_mhz)
-    told = clocks.told
-    if clocks.are_locked:
-        kept = _asked(clocks.child, {"do": "keep"}, _not_locked)
-        told = told if "kept" in kept else kept
-    clocks.child.close(END_LIMIT_S)  # what was not kept it restores
-    return told
+    kept = _asked(clocks.child, {"do": "keep"}, _not_locked) if clocks.are_locked else {}
+    clocks.end()  # what was not kept it restores
+    if not clocks.are_locked or _are_kept(uuids):
+        return clocks.told
+    restore_left(machine, command, kept=False)
+    return _not_locked(kept.get("got", "error"), kept.get("why", "the lock could not be kept"))
+
+
+def _are_kept(uuids: Sequence[str]) -> bool:
+    """Whether all of these are kept by this process: its own answer may be late, what is on disk is not."""
+    states = load_states(state_folder())
+    return all(uuid in states and states[uuid].is_kept and states[uuid].pid == os.getpid() for uuid in uuids)
 
 
 def clocks_now() -> Mapping[str, Any]:

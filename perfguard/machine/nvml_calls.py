@@ -14,6 +14,8 @@ NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND = 3, 4, 13
 TRY_NEXT = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, 25, 26)
 # The driver writes these where a counter has no value.
 NO_VALUE = (2**32 - 1, 2**64 - 1)
+# The type of a numbered value that counts.
+UNSIGNED_LONG_LONG = 3
 Reader = Callable[[Any, Any], Plain]
 
 
@@ -56,8 +58,21 @@ def first(*calls: Callable[[], Any]) -> Any:
 
 def field_value(lib: Any, device: Any, field: int, scope: int = 0) -> float:
     """One of the driver's numbered values. The call as a whole succeeds; each field has a code of its own."""
+    found = _field(lib, device, field, scope)
+    members = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+    return getattr(found.value, members[found.valueType])  # type: ignore[no-any-return]
+
+
+def counter_value(lib: Any, device: Any, field: int) -> int:
+    """The same of a counter. A number whose meaning changed answers, but with a value of another type: NotTold."""
+    found = _field(lib, device, field, 0)
+    if found.valueType != UNSIGNED_LONG_LONG:
+        raise NotTold(f"the driver's value {field} is no counter")
+    return int(found.value.ullVal)
+
+
+def _field(lib: Any, device: Any, field: int, scope: int) -> Any:
     found = lib.nvmlDeviceGetFieldValues(device, [(field, scope)])[0]
     if found.nvmlReturn != 0:
         raise lib.NVMLError(found.nvmlReturn)
-    members = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-    return getattr(found.value, members[found.valueType])  # type: ignore[no-any-return]
+    return found

@@ -1,29 +1,20 @@
 """Readers of clocks, temperature, power and what holds the clocks down. One reader, one field; newest call first."""
 
+from functools import partial
 from typing import Any
 
 from perfguard.machine.event_reasons import event_names
-from perfguard.machine.nvml_calls import NotTold, Reader, field_value, first, text
+from perfguard.machine.nvml_calls import NotTold, Reader, counter_value, field_value, first, text
 from perfguard.machine.reading import Plain
 
 AMPERE = 7
-
-
-def driver_major(version: str) -> int:
-    head = version.partition(".")[0]
-    return int(head) if head.isdigit() else 0
-
-
-def event_counter_ids(driver: str) -> tuple[int, int, int] | None:
-    """Field numbers of the software thermal, hardware thermal and power brake counters. None where there are none.
-
-    They moved: drivers 575 to 580 have them at 251, where 590 and later have 269. Under the other number each driver
-    answers something else (power smoothing), so the bindings' constants, which fit one driver, are not used.
-    """
-    major = driver_major(driver)
-    if major < 575:
-        return None
-    return (251, 252, 253) if major < 590 else (269, 270, 271)
+# Numbers of the software thermal, hardware thermal and power brake counters; the older ones belong to something else
+# (power smoothing) in newer drivers, whose answers are no counters by their type.
+NEWER, OLDER = (269, 270, 271), (251, 252, 253)
+NAMED = tuple(
+    f"NVML_FI_DEV_CLOCKS_EVENT_REASON_{what}"
+    for what in ("SW_THERM_SLOWDOWN", "HW_THERM_SLOWDOWN", "HW_POWER_BRAKE_SLOWDOWN")
+)
 
 
 def plain_power_is_average(architecture: int, name: str) -> bool:
@@ -88,12 +79,22 @@ def _policy_time(field: int, policy: int) -> Reader:
     )
 
 
+def event_counter_ids(lib: Any, which: int) -> tuple[int, ...]:
+    """Field numbers under which a driver may keep this counter, the bindings' own first.
+
+    They moved between releases, and not with a driver's major version alone: an H200 with driver 580.159 has them
+    under the newer numbers, the interface of 575 under the older. So the driver is asked.
+    """
+    own = getattr(lib, NAMED[which], NEWER[which])
+    return tuple(dict.fromkeys((own, NEWER[which], OLDER[which])))
+
+
 def _event_time(which: int) -> Reader:
+    """Nanoseconds so far; microseconds out."""
+
     def read(lib: Any, d: Any) -> Plain:
-        ids = event_counter_ids(text(lib.nvmlSystemGetDriverVersion()))
-        if ids is None:
-            raise NotTold("drivers before 575 have no such counter")
-        return int(field_value(lib, d, ids[which]) // 1000)
+        calls = [partial(counter_value, lib, d, field) for field in event_counter_ids(lib, which)]
+        return int(first(*calls) // 1000)
 
     return read
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Status = Literal["value", "not_supported", "no_permission", "error", "stale"]
+Status = Literal["value", "not_supported", "no_permission", "error"]
 Plain = int | float | str | bool | list[Any] | None
-STATUSES: tuple[str, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +13,7 @@ class Reading:
     """`value` is None unless `status` is "value": what is unknown is never 0. `why` is for people.
 
     not_supported: this card, driver or system cannot tell. no_permission: this user may not ask. error: the question
-    failed. stale: an answer came, but it cannot be the present state.
+    failed. Whether an answer can be believed is not for one reading to tell.
     """
 
     value: Plain = None

@@ -2,6 +2,10 @@
 
 A sensor that is read more often than it is renewed gives copies. They are no further measurements, so nothing here
 counts samples: values hold until the next change. Must not read any sensor.
+
+`Track` is for the sampler, `within` and `time_quantile` judge whether a clock held. The others (`distinct_samples`,
+`update_period_s`, `is_frozen`, `time_mean`) are for looking at logs (smi_log.py): how often a sensor is renewed, and
+whether it moves at all. No verdict uses them; conditions/plausible.py finds frozen sensors over trials.
 """
 
 from bisect import bisect_right

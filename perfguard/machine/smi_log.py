@@ -1,6 +1,7 @@
 """Logs that `nvidia-smi --query-gpu=… --format=csv` wrote -> columns of numbers and of reasons. Pure.
 
-A cell that is no number keeps its text as a reason: never 0. Must not judge what the numbers say.
+A cell that is no number keeps its text as a reason: never 0. Must not judge what the numbers say. For looking at logs
+of other machines: the tests hold samples.py against public ones. No command reads such a log.
 """
 
 import csv

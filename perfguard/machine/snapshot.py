@@ -1,19 +1,19 @@
 """All GPUs of this machine read once, in a process of its own: an NVML library that crashes or hangs ends there.
 
-Run as a module it reads and prints JSON; `snapshot` starts that and never raises for the machine.
+`main` is what that process does; `snapshot` starts it and never raises for the machine.
 """
 
 import ctypes
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from perfguard.machine.child import Child, ChildGone, answer, start_child
 from perfguard.machine.fields import CHEAP, DEAR
 from perfguard.machine.nvml import LIMIT_S, OPEN_LIMIT_S, Nvml, open_nvml
 from perfguard.machine.reading import Reading, from_json, readings_from_json, readings_to_json, to_json
@@ -23,6 +23,8 @@ LIBRARY = "libnvidia-ml.so.1"
 NOT_FOUND = "NVML: NVML Shared Library Not Found"
 # The process gives up by itself after a limit to open and one to read; what is left is its start and honest work.
 START_S = 30.0
+# Its end, after the answer.
+CLOSE_S = 5.0
 CHEAP_REPEATS, DEAR_REPEATS = 50, 5
 
 
@@ -53,27 +55,31 @@ def snapshot(
             return Snapshot(reason=NOT_FOUND)
     limits = {"limit_s": limit_s, "open_limit_s": open_limit_s}
     wanted = json.dumps({"names": list(names), "with_costs": with_costs, **limits})
-    return _asked([sys.executable, "-P", "-m", "perfguard.machine.snapshot", wanted], sum(limits.values()) + START_S)
+    return _asked(wanted, sum(limits.values()) + START_S)
 
 
-def _asked(command: Sequence[str], limit_s: float) -> Snapshot:
-    child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+def _asked(wanted: str, limit_s: float) -> Snapshot:
     try:
-        output, _ = child.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
+        child = start_child(__name__, [wanted])
+    except OSError as error:
+        return Snapshot(reason=f"NVML: the process that asks it cannot be started: {error}")
+    try:
+        told = child.hear(limit_s)
+    except TimeoutError:
         _abandon(child)
         return Snapshot(reason="NVML did not answer, and the process that asked it does not end")
+    except ChildGone as error:
+        code = child.process.returncode
+        _abandon(child)
+        is_crash = code is not None and code < 0
+        return Snapshot(
+            reason=f"NVML: its library crashed ({signal.Signals(-code).name})" if is_crash else f"NVML: {error}"
+        )
     except BaseException:
         _abandon(child)
         raise
-    if child.returncode < 0:
-        return Snapshot(reason=f"NVML: its library crashed ({signal.Signals(-child.returncode).name})")
-    try:
-        return from_plain(json.loads(output))
-    except ValueError:
-        return Snapshot(reason=f"NVML: reading ended with code {child.returncode}")
+    child.close(CLOSE_S)
+    return from_plain(told)
 
 
 def take(nvml: Nvml, names: Sequence[str], *, with_costs: bool = False) -> Snapshot:
@@ -119,21 +125,15 @@ def from_plain(plain: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _abandon(child: "subprocess.Popen[bytes]") -> None:
+def _abandon(child: Child) -> None:
     """A process stuck in the driver may outlive even SIGKILL: nobody waits for it, and no second one is started."""
-    child.kill()
-    if child.stdout is not None:
-        child.stdout.close()
-    threading.Thread(target=child.wait, daemon=True).start()
+    child.process.kill()
+    threading.Thread(target=child.close, args=(CLOSE_S,), daemon=True).start()
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
     """What the process does."""
-    wanted = json.loads(arguments[0])
+    wanted = json.loads(sys.argv[1])
     with open_nvml(limit_s=wanted["limit_s"], open_limit_s=wanted["open_limit_s"]) as nvml:
         taken = take(nvml, wanted["names"], with_costs=wanted["with_costs"])
-    print(json.dumps(to_plain(taken)))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(to_plain(taken))

@@ -30,8 +30,3 @@ def load(db: Database, machine: str, name: str) -> list[MachineReading]:
         (machine, codec.shown(name)),
     )
     return [MachineReading(**{**row, "facts": json.loads(row["facts"])}) for row in rows]
-
-
-def names(db: Database, machine: str) -> list[str]:
-    rows = db.execute("SELECT DISTINCT name FROM machine_readings WHERE machine = ? ORDER BY name", (machine,))
-    return [str(row[0]) for row in rows]

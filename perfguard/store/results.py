@@ -222,10 +222,6 @@ class Store:
         with self.reading():
             return machines.load(self.db, machine, name)
 
-    def machine_reading_names(self, machine: str) -> list[str]:
-        with self.reading():
-            return machines.names(self.db, machine)
-
     def export(self, ids: Sequence[str], path: str | Path) -> dict[str, int]:
         """A new results.db with just these campaigns; number of rows by table.
 

@@ -85,7 +85,7 @@ def test_an_error_and_ctrl_c_restore_too(machine, locking, error):
 
 
 def test_the_state_found_is_on_disk_before_anything_is_changed(machine, locking):
-    machine.write(*h200(0), *h200(1), "fault nvmlDeviceSetGpuLockedClocks crash")
+    machine.write(*h200(0), *h200(1), *(f"fault nvmlDevice{what}GpuLockedClocks crash" for what in ("Set", "Reset")))
     with locking() as clocks:
         assert clocks.told["got"] == "died"  # with the first call
         assert set(load_states(state_folder())) == {uuid(0)}
@@ -214,6 +214,29 @@ def test_a_guardian_that_is_killed_is_replaced_for_the_end(machine, locking):
         assert cards(machine) == [LOCKED, LOCKED]
     assert cards(machine) == [FREE, FREE]
     assert any("guardian of the clocks was lost" in line for line in locking.said)
+
+
+def test_a_late_answer_is_never_taken_for_the_next_and_leaves_nothing_locked(machine, locking, monkeypatch):
+    with locking() as clocks:
+        monkeypatch.setattr("perfguard.machine.locking.ANSWER_LIMIT_S", 1.0)
+        machine.write(*h200(0), *h200(1), "fault nvmlDeviceSetGpuLockedClocks sleep=3 calls=1")
+        clocks.lock(1500)
+        assert clocks.as_json()["got"] == "hung"
+        assert cards(machine) == [FREE, FREE]  # measured as what it is recorded as
+        assert any(call.arguments == (1500, 1500) for call in machine.calls("nvmlDeviceSetGpuLockedClocks"))
+        clocks.lock(1740)  # and it is not asked again
+        assert cards(machine) == [FREE, FREE]
+    assert load_states(state_folder()) == {}
+    assert locking.said == ["clocks locked: 2 GPUs at SM 1485 MHz, memory 3201 MHz"]
+
+
+def test_a_late_answer_to_the_wish_to_restore_is_not_the_last_word(machine, locking, monkeypatch):
+    with locking():
+        monkeypatch.setattr("perfguard.machine.locking.ANSWER_LIMIT_S", 1.0)
+        machine.write(*h200(0), *h200(1), "fault nvmlDeviceResetGpuLockedClocks sleep=3 calls=1")
+    assert cards(machine) == [FREE, FREE]
+    assert load_states(state_folder()) == {}
+    assert not any("could not be restored" in line for line in locking.said)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])

@@ -44,8 +44,8 @@ time.sleep(0.3)
 load.unlink()
 change([(new, old) for old, new in todo.get("during", [])])
 if "add" in todo:
-    found = re.search(r"gpu 0 field.251 (\\d+)", gpus.read_text())
-    change([(found.group(), f"gpu 0 field.251 {int(found.group(1)) + todo['add']}")])
+    found = re.search(r"gpu 0 field.269 (\\d+)", gpus.read_text())
+    change([(found.group(), f"gpu 0 field.269 {int(found.group(1)) + todo['add']}")])
 change(todo.get("after", []))
 print(json.dumps({"x": side["x"]}))
 """

@@ -139,9 +139,15 @@ _SENSORS = {
     "field.76": 0,
     "field.77": 0,
     "field.79": 0,
-    "field.251": 0,  # software thermal, hardware thermal, power brake: the numbers of driver 580
-    "field.252": 0,
-    "field.253": 0,
+    "field.269": 0,  # software thermal, hardware thermal, power brake, ns, as driver 580.159 of an H200 has them
+    "field.270": 0,
+    "field.271": 0,
+    "field.251": "error 3",  # the same in the interface of 575: refused here, with another type of value
+    "field.251.type": 1,
+    "field.252": "error 3",
+    "field.252.type": 1,
+    "field.253": "error 3",
+    "field.253.type": 1,
     "pstate": "load 8 0",
     "utilisation_percent": "load 0 100",
 }

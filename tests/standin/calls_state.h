@@ -63,7 +63,10 @@ int nvmlDeviceGetFieldValues(Device d, int count, Field *fields) {
         snprintf(key, sizeof key, "field.%u", fields[i].id); /* as the driver gives them: mW, mJ, ns */
         snprintf(scoped, sizeof scoped, "field.%u.%u", fields[i].id, fields[i].scope);
         fields[i].code = number(NAME(d), find(NAME(d), scoped) ? scoped : key, &x);
-        fields[i].type = 3;
+        double type = 3; /* unsigned long long, unless "field.N.type" says 1: unsigned int */
+        snprintf(key, sizeof key, "field.%u.type", fields[i].id);
+        number(NAME(d), key, &type);
+        fields[i].type = (uint)type;
         fields[i].value.u = (ull)x;
         fields[i].time_us = (int64_t)(now_s() * 1e6);
     }

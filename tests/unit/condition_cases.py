@@ -55,9 +55,10 @@ HOST: dict[str, Any] = {
     "steal_s": 100.0,
     "swap_in_bytes": 0,
     "swap_out_bytes": 0,
-    "pressure_cpu_percent": 3.0,
-    "pressure_memory_percent": 0.0,
-    "pressure_io_percent": 0.5,
+    "pressure_cpu_percent": 90.0,  # of the last ten seconds, whatever ran then: no gate's business
+    "waited_cpu_s": 700.0,
+    "waited_memory_s": 0.0,
+    "waited_io_s": 40.0,
     "gpu_xids": [["0000:19:00", 31]],
     "wall_s": 1_000_000.0,
     "monotonic_s": 5_000.0,

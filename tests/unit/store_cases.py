@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.records import Arm, BlockPlan, Campaign, Metric, Reason, Revision, Trial, Workload
-from perfguard.store import open_store
+from perfguard.store import Store, open_store
 
 DECODE = Metric(name="decode_throughput", unit="token/s", better="higher")
 TOKENS = Metric(name="tokens", unit="1", better="higher", primary=False, exact=True)
@@ -113,3 +113,9 @@ def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
     finally:
         connection.close()
+
+
+def reading_names(store: Store, machine: str) -> list[str]:
+    """What the history of a machine holds, in alphabetical order."""
+    rows = store.db.execute("SELECT DISTINCT name FROM machine_readings WHERE machine = ? ORDER BY name", (machine,))
+    return [row[0] for row in rows]

@@ -125,6 +125,7 @@ def test_waiting_can_be_switched_off():
     ({"NCCL_P2P_DISABLE": "1"}, {"NCCL_P2P_DISABLE": "1"}, 0),  # asked for
     ({"NCCL_DEBUG": "info", "PATH": "/bin"}, {}, 1),
     ({"NCCL_PROTO": ""}, {}, 0),
+    ({"OMP_NUM_THREADS": "4"}, {}, 0),  # as often meant as forgotten: the doctor's to tell
 ])  # fmt: skip
 def test_forgotten_settings_are_pointed_out(environment, wanted, number):
     assert len(leftover_settings(environment, wanted)) == number

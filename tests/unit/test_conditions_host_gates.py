@@ -18,8 +18,9 @@ def codes(*of):
     ({"steal_s": 100.4}, []),
     ({"swap_in_bytes": 40 * MIB}, [("SWAP", "warn")]),
     ({"swap_in_bytes": 4 * MIB, "swap_out_bytes": 4 * MIB}, []),
-    ({"pressure_cpu_percent": 35.0}, [("PRESSURE", "record")]),
-    ({"pressure_memory_percent": 35.0}, [("PRESSURE", "record")]),
+    ({"waited_cpu_s": 703.5}, [("PRESSURE", "record")]),  # 3.5 s of 10 s
+    ({"waited_memory_s": 3.5}, [("PRESSURE", "record")]),
+    ({"waited_cpu_s": 701.9, "waited_io_s": 41.9}, []),
     ({"gpu_xids": [["0000:19:00", 31], ["0000:19:00", 63]]}, [("XID", "void")]),
     ({"gpu_xids": []}, []),  # the ring buffer lost its oldest line
     ({"wall_s": 1_000_010.0 - 3600}, [("CLOCK_JUMPED", "void")]),

@@ -13,6 +13,7 @@ from perfguard.report.bench import render_bench
 from perfguard.report.terminal import open_console
 from perfguard.store import open_store
 from runners import machine_bench
+from tests.unit.store_cases import reading_names
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_the_measuring_program_runs_on_this_machine(store, tmp_path):
     found = {one["name"]: one for one in result["readings"]}
     assert found["host_copy"]["value"] > 1e8
     (machine,) = _machines(store)
-    assert "host_copy" in store.machine_reading_names(machine)
+    assert "host_copy" in reading_names(store, machine)
 
 
 def _machines(store):

@@ -48,6 +48,23 @@ def test_saving_reaches_the_disk_before_the_name_does(tmp_path, monkeypatch):
     assert happened == ["fsync", "replace", "fsync"]  # content, name, folder
 
 
+@pytest.mark.parametrize("plant", ["file", "symlink", "hard link"])
+def test_what_somebody_put_in_the_way_is_not_written_into(tmp_path, plant):
+    target, planted = tmp_path / "target", tmp_path / f".GPU-1.json.{os.getpid()}"
+    target.write_text("theirs")
+    if plant == "file":
+        planted.write_text("theirs")
+        theirs = planted.open()  # who holds it open reads what is written into it, and could write
+    else:
+        planted.symlink_to(target) if plant == "symlink" else planted.hardlink_to(target)
+        theirs = target.open()
+    save(STATE, tmp_path)
+    with theirs:
+        assert theirs.read() == "theirs"
+    assert not (tmp_path / "GPU-1.json").is_symlink()
+    assert load_states(tmp_path) == {"GPU-1": STATE}
+
+
 @pytest.mark.parametrize("cut", range(0, 400, 20))
 def test_half_a_file_is_no_state_and_stops_nothing(tmp_path, cut):
     save(STATE, tmp_path)

@@ -11,6 +11,7 @@ from perfguard.records import MachineReading
 from perfguard.store import open_store
 from tests.unit import campaign_cases, condition_cases
 from tests.unit.condition_cases import CARD, card, conditions
+from tests.unit.store_cases import reading_names
 
 MACHINE = {
     "host": {"hostname_sha256": "m1", "kernel": "Linux 6.8"},
@@ -57,13 +58,13 @@ def test_another_commit_is_another_series(store):
     later = replace(campaign, id="c-2", arms=(other, head))
     store.add_campaign(later)
     remember(later, campaign_cases.measured(later, campaign_cases.same), store)
-    assert len([name for name in store.machine_reading_names("m1") if name.startswith("level/")]) == 2
+    assert len([name for name in reading_names(store, "m1") if name.startswith("level/")]) == 2
 
 
 def test_a_campaign_that_goes_on_is_counted_once(store):
     _, campaign = night(store, 0, 1.0)
     remember(campaign, campaign_cases.measured(campaign, campaign_cases.same), store)
-    names = store.machine_reading_names("m1")
+    names = reading_names(store, "m1")
     assert [len(store.machine_readings("m1", name)) for name in names] == [1] * len(names)
 
 
@@ -117,4 +118,4 @@ def test_no_step_no_call_and_a_hook_that_fails_is_only_said(tmp_path):
 
 def test_trials_without_a_card_give_levels_only(store):
     night(store, 0, 1.0, of=condition_cases.conditions({}))
-    assert [name.split("/")[0] for name in store.machine_reading_names("m1")] == ["level"]
+    assert [name.split("/")[0] for name in reading_names(store, "m1")] == ["level"]

@@ -130,7 +130,7 @@ def test_access_control_that_sends_traffic_through_the_root_is_seen():
 
 
 def test_readings_survive_being_stored():
-    for reading in (Reading(value=3), Reading(value=[[1, None]]), Reading(value=False), unknown("stale", "frozen")):
+    for reading in (Reading(value=3), Reading(value=[[1, None]]), Reading(value=False), unknown("error", "lost")):
         assert from_json(to_json(reading)) == reading
     assert to_json(unknown("no_permission", "root only")) == {"unknown": "no_permission", "why": "root only"}
     assert from_json(None).status == "error"

@@ -7,7 +7,7 @@ from perfguard.errors import ClockError
 from perfguard.machine.fields import CHEAP, DEAR, FIELDS
 from perfguard.machine.nvml import open_nvml
 from perfguard.machine.nvml_fields import READERS
-from perfguard.machine.nvml_sensors import event_counter_ids, plain_power_is_average
+from perfguard.machine.nvml_sensors import plain_power_is_average
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 # No slice, no such card in this machine's slots, and what NVML never tells.
@@ -123,16 +123,35 @@ def test_counters_fall_back_to_the_older_violation_call(played):
     assert read("event_sw_power_cap_us").value == 7
 
 
-def test_event_counters_have_other_numbers_in_other_drivers():
-    assert event_counter_ids("570.172.08") is None
-    assert event_counter_ids("575.51.03") == event_counter_ids("580.65.06") == (251, 252, 253)
-    assert event_counter_ids("590.44.01") == event_counter_ids("615.71") == (269, 270, 271)
+OLDER_NUMBERS = {f"field__{number}": "error 3" for number in (269, 270, 271)} | {
+    f"field__{number}__type": 3 for number in (251, 252, 253)
+}
 
 
-def test_a_counter_is_not_asked_by_the_number_that_another_driver_uses(played):
-    played.write("driver 590.44.01", *h200(field__252=99_000, field__270=5_000))
+def test_event_counters_are_found_under_the_numbers_of_either_driver(played):
+    played.write(*h200(field__269=4_000, field__270=5_000, field__271=6_000))
+    names = ("event_sw_thermal_us", "event_hw_thermal_us", "event_hw_power_brake_us")
+    assert [read(name).value for name in names] == [4, 5, 6]
+    played.write(*h200(**OLDER_NUMBERS | {"field__251": 7_000, "field__252": 8_000, "field__253": 9_000}))
+    assert [read(name).value for name in names] == [7, 8, 9]
+
+
+def test_the_bindings_number_is_asked_first(played, monkeypatch):
+    import pynvml
+
+    monkeypatch.setattr(pynvml, "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", 252)
+    played.write(*h200(field__270=5_000, field__252=8_000, field__252__type=3))
+    assert read("event_hw_thermal_us").value == 8
+
+
+def test_a_number_that_means_something_else_by_its_type_is_no_counter(played, monkeypatch):
+    """Power smoothing, an unsigned int, has taken the older numbers."""
+    import pynvml
+
+    monkeypatch.setattr(pynvml, "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", 252)
+    played.write(*h200(field__252=99_000, field__270=5_000))
     assert read("event_hw_thermal_us").value == 5
-    played.write("driver 570.10", *h200(field__252=99_000, field__270=5_000))
+    played.write(*h200(field__252=99_000, field__270="error 3"))
     assert read("event_hw_thermal_us").status == "not_supported"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfguard.machine.event_reasons import event_names, is_external_power_limit
+from perfguard.machine.event_reasons import event_names
 from perfguard.machine.neighbours import Neighbours, neighbours
 from perfguard.machine.visible import visible_gpus
 
@@ -74,11 +74,6 @@ def test_a_slice_is_a_name_and_no_number():
 )
 def test_event_bits_are_named_and_unknown_ones_shown_in_hex(mask, names):
     assert event_names(mask) == names
-
-
-def test_a_power_brake_comes_from_outside_the_card():
-    assert is_external_power_limit(0x88)
-    assert not is_external_power_limit(0x4C)
 
 
 def test_processes_that_are_not_ours_are_foreign():
