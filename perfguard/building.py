@@ -6,6 +6,7 @@ a reported change rests on builds made under the same sky. docs/decisions/0003-b
 
 import hashlib
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +82,7 @@ class Builder:
             run_setup(workload.setup, build.checkout, log=log, env=env, timeout_s=workload.ready_timeout_s)
         except BuildError as error:
             kept = keep_log(log, self.workspace.root, arm.revision.commit)
-            raise _unbuildable(arm, workload.setup, error, kept) from error
+            raise _unbuildable(arm, workload.setup, self.campaign.repository, error, kept) from error
 
 
 def _setup_environment(arm: Arm, caches: Path) -> dict[str, str]:
@@ -89,10 +90,14 @@ def _setup_environment(arm: Arm, caches: Path) -> dict[str, str]:
     return command_environment(os.environ, asked, caches, trial="setup", commit=arm.revision.commit)
 
 
-def _unbuildable(arm: Arm, setup: str, error: BuildError, log: Path | None) -> BuildError:
-    """Names the side and the log that stays. The checkout is removed, so the next step makes a new one."""
+def _unbuildable(arm: Arm, setup: str, repository: str, error: BuildError, log: Path | None) -> BuildError:
+    """Names the side and the log that stays. The checkout is removed, so the next step makes a new one: a clone, which
+    leaves the user's repository and shell as they are.
+    """
     revision = arm.revision
     where = f"\nwhole log: {log}" if log else ""
-    again = f"git worktree add /tmp/{revision.commit[:12]} {revision.commit[:12]} && cd /tmp/{revision.commit[:12]}"
+    source, place = shlex.quote(repository), f"/tmp/perfguard-{revision.commit[:12]}"
+    again = f"git clone -s -q {source} {place} && git -C {place} checkout -q {revision.commit}"
     said = f"{arm.side} {revision.name} ({revision.commit[:12]}): {error}{where}"
-    return BuildError(said, f"{again} && {setup}", log=str(log or ""))
+    by_hand = f"{again} && (cd {place} && sh -c {shlex.quote(setup)})"
+    return BuildError(said, by_hand, log=str(log or ""))

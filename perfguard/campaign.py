@@ -18,7 +18,7 @@ from perfguard.records import Arm, Campaign, Revision, Scope, Side, Workload
 from perfguard.scopes import check_scope
 from perfguard.subject.repository import Repository
 from perfguard.trial.readings import check_read
-from perfguard.trial.secrets import refuse_secrets, scrub, secret_values
+from perfguard.trial.secrets import refuse_secret_settings, refuse_secrets, scrub, secret_values
 from perfguard.workloads import with_params
 
 
@@ -61,6 +61,7 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
     words = [*request.workload.command, request.workload.setup]
     for arm in arms:
         refuse_secrets(arm.env, words, os.environ)
+        refuse_secret_settings({**request.workload.params, **arm.params}, os.environ)
     check_scope(request.scope, request.workload, arms, request.policy)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     return Campaign(

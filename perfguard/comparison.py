@@ -60,6 +60,8 @@ def workload_json(campaign: Campaign) -> dict[str, Any]:
         "params": dict(workload.params),
         "world_size": workload.world_size,
         "command": list(workload.command),
+        "read": workload.read,
+        "setup": workload.setup,
     }
 
 

@@ -17,6 +17,8 @@ from perfguard.stats.sentences import sentence
 
 WEAKER = "the orders were not drawn by perfguard and nothing is known of the machine: the promise is weaker"
 
+MAX_CHARACTERS = 64 * 2**20
+
 
 def judge_file(path: Path, policy: Policy, better: Better) -> tuple[dict[str, Any], list[Trial]]:
     """The comparison as JSON and its trials. Raises UsageError naming file and line."""
@@ -32,9 +34,14 @@ def judge_file(path: Path, policy: Policy, better: Better) -> tuple[dict[str, An
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        # Bounded: a device never ends.
+        with open(path, encoding="utf-8-sig") as stream:
+            raw = stream.read(MAX_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read as UTF-8 text: {error}", NEXT_STEP) from error
+    if len(raw) > MAX_CHARACTERS:
+        raise UsageError(f"{path} holds more than {MAX_CHARACTERS // 2**20} million characters", NEXT_STEP)
+    return raw
 
 
 def _campaign(path: Path, raw: str, policy: Policy, metrics: Sequence[Metric]) -> Campaign:

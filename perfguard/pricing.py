@@ -116,7 +116,7 @@ def _from_history(workload: Workload, policy: Policy, history: Sequence[TrialCos
         load_s, measured_s = ASSUMED_S, ASSUMED_S
         basis = "assumed, nothing is stored yet: 5 s to load, 5 s measured"
     spread = f"launch noise {percent(noise) if noise else 'unknown'}"
-    asked = _command_words(workload) if workload.runner == "command" else f"-w {workload.name}"
+    asked = _words_of(workload)
     never = f"never calibrated here: perfguard calibrate {asked}"
     cost = _cost(policy, load_s, measured_s)
     return Basis(cost=cost, noise=noise, lines=(never, f"prices {basis}; {spread}"))
@@ -143,10 +143,12 @@ def _from_shared(campaign: Campaign, policy: Policy, store: Store, names: Sequen
     return Basis(cost=cost, noise=noise, lines=lines)
 
 
-def _command_words(workload: Workload) -> str:
-    """The options that name the same metric of the same command again."""
+def _words_of(workload: Workload) -> str:
+    """The options that name the same workload again. A command with several metrics comes from perfguard.toml."""
+    if workload.runner != "command" or len(workload.metrics) != 1:
+        return f"-w {shlex.quote(workload.name)}"
     (metric,) = workload.metrics
-    named = "" if metric.name == "wall" else f"--metric {metric.name} --better {metric.better} "
+    named = "" if metric.name == "wall" else f"--metric {shlex.quote(metric.name)} --better {metric.better} "
     return f"{named}-- {shlex.join(workload.command)}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from perfguard.bisection.loading import load
 from perfguard.bisection.verdict import bisect_json
-from perfguard.errors import UsageError
+from perfguard.errors import StoreError, UsageError
 from perfguard.judging import verdict_json
 from perfguard.store import Store
 from perfguard.sweep_judging import sweep_json
@@ -85,6 +85,39 @@ def replayable(store: Store) -> list[str]:
     compared = {row.id for row in rows if row.kind == "compare" and row.outcome}
     searched = {row.id for row in rows if row.kind in ("bisect", "sweep") and row.outcome and row.status == "finished"}
     return [row.id for row in rows if row.id in compared | searched]
+
+
+def replayed(store: Store, wanted: str) -> dict[str, Any]:
+    """The same where something stored cannot be read: that is its difference, so that others are replayed as well."""
+    try:
+        return replay_one(store, wanted)
+    except (StoreError, LookupError, TypeError, ValueError, AttributeError) as error:
+        said = str(error) if isinstance(error, StoreError) else f"what is stored is no verdict of this kind: {error!r}"
+        return {"id": wanted, "outcome": "", "agrees": False, "differences": [said]}
+
+
+def check_incoming(mine: Store, other: Store) -> None:
+    """Raises StoreError where a verdict that would be merged does not follow from its trials.
+
+    Only the latest of each, which reports show; not where trials were added since, which no verdict knows yet.
+    """
+    stored, ids = mine.verdict_stamps(), set(replayable(other))
+    for wanted, stamp in other.verdict_stamps().items():
+        if wanted not in ids or stored.get(wanted) == stamp or _has_newer_trials(other, wanted):
+            continue
+        again = replayed(other, wanted)
+        if not again["agrees"]:
+            raise StoreError(
+                f"campaign {wanted}: its verdict does not follow from its trials, it differs in "
+                f"{', '.join(again['differences'])}; nothing was merged",
+                f"perfguard replay {wanted} --db {other.path}",
+            )
+
+
+def _has_newer_trials(store: Store, wanted: str) -> bool:
+    """Ids of trials are no times; both stamps are UTC in ISO format."""
+    judged_at = store.verdicts(wanted)[-1].created_at
+    return any(trial.started_at > judged_at for trial in store.trials(wanted, with_record=False))
 
 
 def _replayed(

@@ -71,7 +71,7 @@ MAY_IMPORT = {
     "perfguard.trial": NOUNS | {"perfguard.protocol"},
     "perfguard.machine": NOUNS,
     "perfguard.store": NOUNS,
-    "perfguard.report": NOUNS,
+    "perfguard.report": NOUNS | {"perfguard.trial.secrets"},
     "runners": {"perfguard.protocol", "model"},
     "model": set(),
 }  # stories and cli: anything of perfguard

@@ -20,6 +20,7 @@ from perfguard.stats.culprit_links import NextSearch, confirm_policy, readings_o
 from perfguard.stats.culprit_records import Reading, SearchSetup
 from perfguard.store import Store
 from perfguard.subject.history_line import Line
+from perfguard.subject.patches import read_patch
 from perfguard.subject.repository import Repository
 from perfguard.workloads import built_in_paths
 
@@ -109,10 +110,7 @@ def _search(request: Request, wanted: Wanted, repository: Repository) -> Bisect:
     """All of the search but its candidates."""
     metric = searched_metric(request.workload, wanted.metric)
     bench, bench_path = bench_source(request.bench_from, repository) if request.bench_from else (None, "")
-    try:
-        carried = b"" if request.carry is None else request.carry.read_bytes()
-    except OSError as error:
-        raise UsageError(f"--carry {request.carry}: {error.strerror}", "git diff > FILE.patch") from error
+    carried = b"" if request.carry is None else read_patch(request.carry)
     return Bisect(
         candidates=(),
         num_commits=0,

@@ -84,6 +84,8 @@ def _show(message: str, next_step: str) -> None:
 def main() -> None:
     """Exit code 1 says REGRESSION: whatever goes wrong on the way out, Python's own 1 must never be taken for it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `timeout 1h perfguard …` ends as Ctrl-C does
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # a closed terminal does too; nohup has it ignored
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     code = EXIT_FAILURE
     try:
         code = run(sys.argv[1:])

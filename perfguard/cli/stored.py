@@ -95,11 +95,11 @@ def replay(
 
     Example: perfguard replay latest
     """
-    from perfguard.replay import replay_one, replayable
+    from perfguard.replay import replayable, replayed
 
     with _reading(db) as store:
         wanted = ids or replayable(store)
-        results = [replay_one(store, wanted_id) for wanted_id in wanted]
+        results = [replayed(store, wanted_id) for wanted_id in wanted]
     if json_file:
         o.write_json({"schema": "perfguard/replay@1", "replays": results}, json_file)
     if json_file != "-":
@@ -131,11 +131,14 @@ def merge(other: Annotated[Path, typer.Argument(help="Results database to take i
 
     Example: perfguard merge tonight.db --db results.db
     """
+    from perfguard.replay import check_incoming
     from perfguard.store import open_store
 
     if not other.exists():
         raise UsageError(f"{other} does not exist", "perfguard export FILE")
     with open_store(o.database(db, Path.cwd())) as store:
+        with open_store(other, read_only=True) as incoming:
+            check_incoming(store, incoming)
         counts = store.merge(other)
     typer.echo(_counted(counts, f"merged from {other}"))
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from perfguard.records import Trial
-from perfguard.report import conditions, foreign, machine, outcomes, plots, raw, units
+from perfguard.report import conditions, foreign, machine, outcomes, plots, raw, reproduce, units
 
 # A longer text of others (a commit message of megabytes) is cut on the page and in what it carries.
 MAX_TEXT = 600
@@ -65,23 +65,8 @@ def comparison_html(
         row_columns=raw.COLUMNS,
         csv_link=_link(raw.csv_text(comparison, measured), "text/csv"),
         json_link=_link(json.dumps(_short(comparison), ensure_ascii=False), "application/json"),
-        reproduce=reproduce(comparison),
+        reproduce=reproduce.with_perfguard(comparison),
     )
-
-
-def reproduce(comparison: Mapping[str, Any]) -> list[str]:
-    """Commands that measure it again with perfguard, one a line."""
-    base, head, workload = comparison["base"], comparison["head"], comparison["workload"]
-    options = [f"--margin {comparison['margin'] * 100:g}%", f"--alpha {comparison['alpha']:g}"]
-    for side, arm in (("base", base), ("head", head)):
-        options += [f"--{side}-env {key}={value}" for key, value in arm.get("env", {}).items()]
-        options += [f"--{side}-set {key}={value}" for key, value in arm.get("params", {}).items()]
-    what = f"-- {' '.join(workload['command'])}" if workload.get("command") else f"-w {workload['name']}"
-    lines = [f"perfguard compare {base['commit'][:12]} {head['commit'][:12]} {' '.join(options)} {what}"]
-    patched = [side for side, arm in (("base", base), ("head", head)) if arm.get("patch_sha256")]
-    if patched:
-        lines.insert(0, f"# {' and '.join(patched)}: with uncommitted changes, kept in the results database")
-    return [foreign.one_line(line) for line in lines]
 
 
 def environment() -> Environment:

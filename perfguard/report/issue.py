@@ -1,11 +1,10 @@
 """A comparison for maintainers who will not install perfguard: claim and now, what follows, plain commands. Pure."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfguard.records import Trial
-from perfguard.report import foreign, outcomes, units
+from perfguard.report import foreign, outcomes, reproduce, units
 from perfguard.report.markdown import metrics_table
 
 
@@ -20,7 +19,7 @@ def comparison_issue(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> 
         f"- can be concluded: {foreign.markdown(conclusions.get('can', ''))}\n"
         f"- cannot be concluded: {foreign.markdown(conclusions.get('cannot', ''))}",
         f"### How it was measured\n\n{_method(comparison, measured)}",
-        f"### How to reproduce\n\n{foreign.fenced(chr(10).join(_commands(comparison)))}",
+        f"### How to reproduce\n\n{foreign.fenced(chr(10).join(reproduce.by_hand(comparison)))}",
         f"### Environment\n\n{foreign.fenced(chr(10).join(_environment(comparison)))}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -48,27 +47,6 @@ def _method(comparison: Mapping[str, Any], measured: Sequence[Trial]) -> str:
         "order of each block drawn at random before it ran. A change is named only if an exact test on those random "
         "orders says so, twice, the second time in fresh builds. Every launch is in the attached numbers."
     )
-
-
-def _commands(comparison: Mapping[str, Any]) -> list[str]:
-    """Shell lines that need nothing but git and the command itself."""
-    workload = comparison["workload"]
-    command = shlex.join(workload["command"]) if workload.get("command") else ""
-    lines = []
-    for side in ("base", "head"):
-        arm = comparison[side]
-        env = " ".join(f"{key}={shlex.quote(str(value))}" for key, value in arm.get("env", {}).items())
-        lines += [f"# {side}", f"git checkout {arm['commit']}"]
-        if arm.get("patch_sha256"):
-            lines.append("# (with uncommitted changes on top; not attached)")
-        lines.append(f"{env} {command}".strip() if command else f"{env} # {_runner(comparison, arm)}".strip())
-    return [*lines, "# repeat both in random order, several times, each in a fresh process"]
-
-
-def _runner(comparison: Mapping[str, Any], arm: Mapping[str, Any]) -> str:
-    workload = comparison["workload"]
-    params = {**workload.get("params", {}), **arm.get("params", {})}
-    return f"workload {workload['name']}: " + ", ".join(f"{key}={value}" for key, value in params.items())
 
 
 def _environment(comparison: Mapping[str, Any]) -> list[str]:

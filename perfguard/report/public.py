@@ -1,5 +1,6 @@
-"""A comparison and its trials without what a stranger should not read: hosts, paths, addresses, commit messages. Pure.
+"""A comparison and its trials without what a stranger should not read. Pure.
 
+Hosts, paths, addresses, commit messages and secrets go, the last by the rule for what may be stored.
 Commits, numbers, versions and the words of perfguard stay: the report can be checked by who has the repository.
 """
 
@@ -9,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from perfguard.records import Trial
+from perfguard.trial.secrets import redact_command, redact_settings, redact_words
 
 PATH, HOST = "<path>", "<host>"
 # A path: a slash (or ~, a drive) with at least one more part. Single slashes ("token/s", "12/40") are no paths.
@@ -42,10 +44,16 @@ def _redacted(value: Any) -> Any:
 
 
 def _dropped(key: str, item: Any) -> Any:
+    if key == "schema":  # perfguard/comparison@1 is no address
+        return item
     if key in _SERIALS:
         return HOST
+    if key in ("env", "params") and isinstance(item, Mapping):
+        item = redact_settings(item)
+    if key == "command" and isinstance(item, list | tuple):
+        item = redact_words([str(word) for word in item])
     return _DROPPED[key] if key in _DROPPED else _redacted(item)
 
 
 def _text(text: str) -> str:
-    return _CARDS.sub("GPU <id>", _PATHS.sub(PATH, _HOSTS.sub(HOST, text)))
+    return _CARDS.sub("GPU <id>", _PATHS.sub(PATH, _HOSTS.sub(HOST, redact_command(text))))

@@ -12,7 +12,7 @@ from sqlite_utils import Database
 from perfguard import __version__
 from perfguard.errors import UsageError
 from perfguard.records import Arm, BlockPlan, Campaign, Extension
-from perfguard.store import codec, content
+from perfguard.store import codec, content, damage
 from perfguard.store.rows import CampaignOverview, MachineOverview, StoredVerdict
 
 
@@ -68,7 +68,10 @@ def load(db: Database, campaign: str) -> Campaign:
 
     text = db.execute("SELECT document FROM campaigns WHERE id = ?", (campaign,)).fetchone()[0]
     arms = db.execute("SELECT document FROM arms WHERE campaign = ? ORDER BY position", (campaign,))
-    return codec.build(Campaign, {**plain(text), "arms": [plain(document) for (document,) in arms]})
+    with damage.reading_row("arms", campaign):
+        sides = [damage.mapping(plain(document), "document") for (document,) in arms]
+    with damage.reading_row("campaigns", campaign):
+        return codec.build(Campaign, {**damage.mapping(plain(text), "document"), "arms": sides})
 
 
 def resolve(db: Database, wanted: str) -> str:
@@ -141,10 +144,11 @@ def blocks(db: Database, campaign: str) -> list[BlockPlan]:
         "SELECT stage, block, slot_order, builds, pauses FROM blocks WHERE campaign = ? ORDER BY rowid",
         (campaign,),
     )
-    return [
-        codec.build(BlockPlan, {"stage": s, "index": b, "order": o, "builds": u, "pauses": json.loads(p)})
-        for s, b, o, u, p in rows
-    ]
+    with damage.reading_row("blocks", campaign):
+        return [
+            codec.build(BlockPlan, {"stage": s, "index": b, "order": o, "builds": u, "pauses": json.loads(p)})
+            for s, b, o, u, p in rows
+        ]
 
 
 def insert_extension(db: Database, campaign: str, extension: Extension) -> None:
@@ -176,10 +180,14 @@ def verdicts(db: Database, campaign: str) -> list[StoredVerdict]:
         "SELECT number, created_at, perfguard, outcome, document FROM verdicts WHERE campaign = ? ORDER BY number",
         (campaign,),
     )
-    return [
-        StoredVerdict(number=n, created_at=c, perfguard=p, outcome=o, document=codec.unpack(d))
-        for n, c, p, o, d in rows
-    ]
+    found = []
+    for number, created_at, version, outcome, text in rows:
+        with damage.reading_row("verdicts", f"{campaign} number {number}"):
+            document = damage.mapping(codec.unpack(text), "document")
+        found.append(
+            StoredVerdict(number=number, created_at=created_at, perfguard=version, outcome=outcome, document=document)
+        )
+    return found
 
 
 def verdict_stamps(db: Database) -> dict[str, str]:

@@ -9,6 +9,7 @@ from sqlite_utils import Database
 
 from perfguard.errors import StoreError, UsageError
 from perfguard.store import schema
+from perfguard.store.damage import Damaged
 
 # Longer than any of our transactions, shorter than the patience of a person.
 BUSY_TIMEOUT_S = 10.0
@@ -90,6 +91,9 @@ def explained(path: Path, what_is_stored: Callable[[], str] = str) -> Iterator[N
         yield
     except sqlite3.Error as error:
         raise _explanation(error, path, what_is_stored) from error
+    except Damaged as error:
+        again = "restore it from a copy; what is not damaged: perfguard export NEW.db ID"
+        raise StoreError(f"{path} holds a row that cannot be read: {error}", again) from error
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror or error}", "name another file with --db") from error
 

@@ -160,6 +160,28 @@ def _copy_verdicts(source: Database, target: Database, campaign: str) -> int:
         for row in _rows(source, "verdicts", "campaign", campaign)
         if (row["created_at"], row["document"]) not in known
     ]
+    times = {created_at for created_at, _ in known}
+    for row in new:
+        if problem := "another one of that moment is stored" if row["created_at"] in times else _problem(row):
+            raise StoreError(
+                f"campaign {campaign}: verdict {row['number']} of {row['created_at']}: {problem}; nothing was merged",
+                f"perfguard replay {campaign} --db on both files",
+            )
     for number, row in enumerate(new, start=len(known) + 1):
         _insert(target, "verdicts", {**row, "number": number})
     return len(new)
+
+
+def _problem(row: Row) -> str:
+    """Why a verdict cannot be taken in; "" where it is one."""
+    try:
+        document = json.loads(row["document"])
+    except ValueError:
+        return "its document is no JSON"
+    if not isinstance(document, dict) or not str(document.get("schema", "")).startswith("perfguard/"):
+        return "its document is no verdict"
+    if document.get("id") != row["campaign"]:
+        return f"its document is of {str(document.get('id'))[:40]!r}"
+    if document.get("outcome") != row["outcome"]:
+        return f"its document says {str(document.get('outcome'))[:40]!r}, its row {row['outcome']!r}"
+    return ""

@@ -11,7 +11,7 @@ from typing import Any
 from sqlite_utils import Database
 
 from perfguard.records import Reason, Scope, Trial
-from perfguard.store import codec, content
+from perfguard.store import codec, content, damage
 from perfguard.store.rows import TrialCosts
 
 _COLUMNS = (
@@ -46,16 +46,19 @@ def load(db: Database, campaign: str, *, with_record: bool) -> list[Trial]:
             kept = series.get((row["id"], position))
             return [] if kept is None else content.numbers(kept)  # `prune` takes samples and leaves the record
 
-        restored: Mapping[str, Any] = codec.unpack(row["record"], read, numbers)
-        return restored
+        return damage.mapping(codec.unpack(row["record"], read, numbers), "record")
 
-    return [_trial(row, record) for row in rows]
+    found = []
+    for row in rows:
+        with damage.reading_row("trials", f"{campaign} {row['id']}"):
+            found.append(_trial(row, record))
+    return found
 
 
 def _trial(row: Mapping[str, Any], record: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Trial:
     changed = {
-        "values": codec.unpack(row["metrics"]),
-        "digests": codec.unpack(row["digests"]),
+        "values": damage.numbers(codec.unpack(row["metrics"]), "metrics"),
+        "digests": damage.mapping(codec.unpack(row["digests"]), "digests"),
         "reasons": tuple(codec.build(Reason, reason) for reason in json.loads(row["reasons"])),
         "record": record(row),
     }
@@ -90,7 +93,8 @@ def costs(db: Database, workload: str, machine: Mapping[str, Any] | None, limit:
     )
     by_campaign: dict[tuple[str, str], list[_Cost]] = defaultdict(list)
     for row in rows:
-        by_campaign[row["created_at"], row["id"]].append(_cost(row))
+        with damage.reading_row("trials", row["id"]):
+            by_campaign[row["created_at"], row["id"]].append(_cost(row))
     return [_summary(found) for _, found in sorted(by_campaign.items(), reverse=True)]
 
 
@@ -101,7 +105,7 @@ def _cost(row: Mapping[str, Any]) -> _Cost:
         pair=(row["id"], row["stage"], row["block"], row["side"]),
         load_s=row["wall_s"] - row["measured_s"],
         measured_s=row["measured_s"],
-        values=json.loads(row["metrics"]),
+        values=damage.numbers(json.loads(row["metrics"]), "metrics"),
     )
 
 

@@ -7,12 +7,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from perfguard.errors import BuildError
 
+GUARD = Path(__file__).with_name("setup_guard.py")
 TAIL_LINES = 30
 # Logs of failed setups that are kept; a long bisect over commits that do not build fills no disk.
 MAX_LOGS = 100
@@ -23,10 +25,10 @@ def run_setup(command: str, checkout: Path, *, log: Path, env: Mapping[str, str]
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "wb") as stream:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
+            [sys.executable, "-I", "-S", str(GUARD), command],
             cwd=checkout,
             env=dict(env),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # its end ends the setup, however perfguard ends
             stdout=stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -38,6 +40,9 @@ def run_setup(command: str, checkout: Path, *, log: Path, env: Mapping[str, str]
             if isinstance(error, subprocess.TimeoutExpired):
                 raise _failed(command, f"did not end within {timeout_s:g} s", log) from error
             raise
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
     if code != 0:
         raise _failed(command, f"ended by signal {-code}" if code < 0 else f"exit code {code}", log)
 

@@ -14,14 +14,13 @@ from perfguard.subject.scratch import apply_to_index, open_scratch, stage_revisi
 
 # Folders whose content is imported as if it lay at the top of the repository.
 SOURCE_FOLDERS = ("src", "python", "lib")
+# A patch is kept in the database.
+MAX_PATCH_BYTES = 64 * 2**20
 
 
 def with_patch(location: Location, revision: Revision, file: Path) -> Revision:
     """`revision` with the patch in `file` on top, merged three-way. Raises UsageError or RevisionError."""
-    try:
-        patch = file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"--carry {file}: {error.strerror}", "git diff > FILE.patch") from error
+    patch = read_patch(file)
     if not patch.strip():
         raise UsageError(f"--carry {file}: the patch is empty", f"git diff > {file}")
     with open_scratch(location) as scratch:
@@ -33,6 +32,21 @@ def with_patch(location: Location, revision: Revision, file: Path) -> Revision:
                 f"git switch --detach {revision.commit[:12]} && git apply --3way {file}",
             )
         return replace(revision, patch=scratch.patch_against(revision.commit), tree=scratch.write_tree())
+
+
+def read_patch(file: Path) -> bytes:
+    """The content of --carry FILE. Raises UsageError for what cannot be read, is no file, or holds too much."""
+    try:
+        size = file.stat().st_size
+        # A pipe or a device may never end.
+        if not file.is_file():
+            raise UsageError(f"--carry {file} is no regular file", "git diff > FILE.patch")
+        if size > MAX_PATCH_BYTES:
+            held = f"{size / 2**20:.0f} MiB, more than the {MAX_PATCH_BYTES // 2**20} that a patch may have"
+            raise UsageError(f"--carry {file} holds {held}", "commit large files, and compare that commit")
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--carry {file}: {error.strerror}", "git diff > FILE.patch") from error
 
 
 def with_files(location: Location, revision: Revision, source: Revision, path: str) -> Revision:

@@ -13,7 +13,7 @@ from perfguard.records import Trial
 
 REDACTED = "<redacted>"
 SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|COOKIE|AUTH(?!OR)"
+    r"TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|COOKIE|AUTH(?!OR)"
     r"|(PRIVATE|API|ACCESS)_?KEY|(^|_)(KEY|PASS|PAT|PWD)$",
     re.IGNORECASE,
 )
@@ -27,6 +27,16 @@ SECRET_VALUE = re.compile(
 )
 # user:password@ of a URL; the user's name goes as well, since a token often stands there.
 URL_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+# A secret that a command or a setup spells out: NAME=value, --name value. One that the shell fills in ($NAME) is none.
+_VALUE = r"(?P<value>'[^']+'|\"[^\"]+\"|[^\s'\"&|;)]+)"
+SPELLED_OUT = (
+    re.compile(rf"(?P<name>(?<![\w-])[A-Za-z_]\w*=){_VALUE}"),
+    re.compile(rf"(?P<name>(?<![\w-])--?[A-Za-z][\w-]*(?:=|\s+)){_VALUE}"),
+)
+# Of options only those that hold nothing else: --key and --pad-token are words of many programs.
+SECRET_OPTION = re.compile(
+    r"PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|(PRIVATE|API|ACCESS|AUTH)_?(KEY|TOKEN)$|^TOKEN$", re.IGNORECASE
+)
 # Shorter values ("1", "yes") would be found in half of all words.
 MIN_LENGTH = 6
 UNTOUCHED = ("origin", "checkout")
@@ -44,6 +54,42 @@ def redacted(name: str, value: str) -> str:
 def redact_text(text: str) -> str:
     """`text` without what has the shape of a secret."""
     return URL_CREDENTIALS.sub(REDACTED, SECRET_VALUE.sub(REDACTED, text))
+
+
+def redact_words(words: Sequence[str]) -> list[str]:
+    """A command without the secrets that it spells out: API_TOKEN=x, --password x, -c 'API_TOKEN=x run'."""
+    found = []
+    for index, word in enumerate(words):
+        before = words[index - 1] if index else ""
+        # `--password`, `x`: the value is a word of its own.
+        is_value = before.startswith("-") and not word.startswith(("-", "$"))
+        found.append(REDACTED if is_value and _is_secret_option(before) else redact_command(word))
+    return found
+
+
+def redact_command(text: str) -> str:
+    """A line of shell without the secrets that it spells out."""
+
+    def hidden(match: "re.Match[str]") -> str:
+        name, value = match["name"].rstrip("= \t\n"), match["value"]
+        # `key=time` is a word of many programs, KEY=… is a variable.
+        is_secret = is_secret_name(name) if name.isupper() else _is_secret_option(name)
+        is_number = name.endswith("TOKENS") and value.isdigit()
+        is_plain = is_number or value.strip("'\"").startswith(("$", "`", REDACTED))
+        return match.group() if not is_secret or is_plain else f"{match['name']}{REDACTED}"
+
+    for pattern in SPELLED_OUT:
+        text = pattern.sub(hidden, text)
+    return redact_text(text)
+
+
+def redact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as they may be shown: a text by its name and shape; a number (tokens=64) is no secret."""
+    return {name: redacted(name, item) if isinstance(item, str) else item for name, item in settings.items()}
+
+
+def _is_secret_option(name: str) -> bool:
+    return bool(SECRET_OPTION.search(name.lstrip("-").replace("-", "_")))
 
 
 def is_secret_name(name: str) -> bool:
@@ -105,8 +151,19 @@ def refuse_secrets(asked: Mapping[str, str], words: Sequence[str], environment: 
                 f"export {name}=... first, then --env {name}",
             )
     values = secret_values(environment)
-    if any(scrub(word, values) != word for word in words):
+    if any(scrub(word, values) != word for word in words) or redact_words(words) != list(words):
         raise UsageError(
             "the command or its setup holds a secret, and commands are stored",
             "let it read the secret from the environment",
         )
+
+
+def refuse_secret_settings(settings: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """The same for parameters (--set NAME=VALUE)."""
+    values = secret_values(environment)
+    for name, value in settings.items():
+        if value != REDACTED and scrub(redact_settings({name: value})[name], values) != value:
+            raise UsageError(
+                f"parameter {name}: its value looks like a secret, and parameters are stored",
+                "let the workload read the secret from the environment",
+            )

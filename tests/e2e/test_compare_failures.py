@@ -130,7 +130,8 @@ def test_a_setup_that_fails_ends_with_the_end_of_its_log(project):
     head = project.git("rev-parse", "HEAD")[:12]
     assert done.stderr.startswith(f"error: head HEAD ({head}): --setup ")
     assert "exit code 3\ncompiling\nerror: no compiler\nwhole log: " in done.stderr
-    assert "\n next: git worktree add" in done.stderr
+    assert f"\n next: git clone -s -q {project.repo} /tmp/perfguard-" in done.stderr
+    assert " && (cd /tmp/perfguard-" in done.stderr
     log = done.stderr.partition("whole log: ")[2].partition("\n")[0]
     assert Path(log).read_text() == "compiling\nerror: no compiler\n"
     assert "interrupted" in project.run("runs").stdout

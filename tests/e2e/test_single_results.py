@@ -74,3 +74,28 @@ def test_an_interrupted_run_keeps_its_trials(project):
     assert " next: perfguard show " in words
     assert rows(project.db, "SELECT status FROM campaigns") == [("interrupted",)]
     assert "interrupted" in project.run("runs").stdout
+
+
+def test_a_secret_on_the_command_line_is_refused_before_anything_is_stored(project):
+    project.commit({"fake.json": {"speed": 89}})
+    for words in (
+        ("-w", "fake", "--env", "API_TOKEN=hunter22"),
+        ("-w", "fake", "--set", "api_key=hunter22"),
+        ("-w", "fake", "--setup", "pip download https://me:hunter22@host/x"),
+        ("--env", "INDEX=https://me:hunter22@host/x", "--", "true"),
+        ("--", "sh", "-c", "API_TOKEN=hunter22 true"),
+    ):
+        done = project.run("run", "HEAD", "--quiet", *words, code=2)
+        assert "hunter22" not in done.stdout + done.stderr
+    assert not [path for path in project.folder.rglob("*") if path.is_file() and b"hunter22" in path.read_bytes()]
+
+
+def test_a_secret_that_is_named_reaches_the_command_and_no_file_and_no_report(project):
+    project.commit({"bench.sh": 'echo "{\\"s\\": ${#API_TOKEN}}"; echo "with $API_TOKEN" >&2\n'})
+    command = ("--metric", "s", "--setup", "echo set up", "--env", "API_TOKEN", "--", "sh", "bench.sh")
+    project.compare(*command, base="HEAD", code=0, API_TOKEN="hunter22")
+    # A launch whose log is kept lies in the cache until its build is removed.
+    assert not [path for path in project.folder.rglob("*") if path.is_file() and b"hunter22" in path.read_bytes()]
+    texts = [project.run("report", "-f", kind, "--public").stdout for kind in ("html", "issue", "json", "csv", "junit")]
+    assert not [text for text in texts if "hunter22" in text]
+    assert rows(project.db, "SELECT DISTINCT value FROM trials_wide") == [(8.0,)]

@@ -92,6 +92,7 @@ COMPARE = "compare HEAD~1 HEAD"
         ("compare mian HEAD -- true", "did you mean main?", " fetch --all --tags"),
         ("compare HEAD~1..HEAD HEAD -- true", "is a range; one revision is needed", "compare HEAD~1 HEAD"),
         (f"{COMPARE} --repo nowhere -- true", "nowhere is not a folder", "--repo DIR"),
+        (f"{COMPARE} --carry /dev/zero -- true", "--carry /dev/zero is no regular file", "git diff > FILE.patch"),
         (f"{COMPARE} --carry no.patch -- true", "--carry no.patch: No such file", "git diff > FILE.patch"),
         (f"{COMPARE} --json no/x.json -- true", "no/x.json cannot be written", "--json -"),
         ("run HEAD --json no/x.json -- true", "no/x.json cannot be written", "--json -"),

@@ -1,5 +1,7 @@
 """Prices before anything runs: from this machine's history of the workload, else from stated assumptions."""
 
+from dataclasses import replace
+
 import pytest
 from campaign_cases import campaign, measured
 
@@ -58,3 +60,11 @@ def test_history_gives_the_noise_between_launches_of_one_side(store):
 def test_a_budget_that_cannot_reach_any_verdict_is_said_first(store):
     lines = price_lines_of(campaign(Policy(pause_share=0.0, budget_s=30.0)), store)
     assert lines[2] == "this budget (30 s) cannot reach any verdict"
+
+
+def test_a_command_of_the_configuration_with_two_metrics_is_named_as_a_workload(store):
+    planned = campaign(POLICY)
+    first = planned.workload.metrics[0]
+    both = replace(planned.workload, name="my bench", metrics=(first, replace(first, name="peak")))
+    lines = price_lines_of(replace(planned, workload=both), store)
+    assert lines[0] == "never calibrated here: perfguard calibrate -w 'my bench'"

@@ -1,12 +1,15 @@
 """JUnit, CSV, the report for maintainers, and what --public leaves out."""
 
+import base64
 import csv
 import io
+import re
 from xml.etree import ElementTree
 
 import pytest
 
 from perfguard.report import raw
+from perfguard.report.html import comparison_html
 from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
 from perfguard.report.public import public, public_trials
@@ -95,3 +98,25 @@ def test_public_trials_keep_their_numbers_and_lose_their_records():
     (kept,) = public_trials([trial(1, 0, 0, "base", 0.01, record={"log": "/tmp/x", "environment": {"A": "b"}})])
     assert kept.values["tpot"] == 0.01
     assert kept.record == {}
+
+
+def test_a_public_report_of_a_verdict_that_holds_secrets_holds_none():
+    """Stored by a perfguard that did not refuse them yet."""
+    side = {
+        **arm("HEAD", "c" * 40, "s", env={"API_TOKEN": "hunter22", "NCCL_PROTO": "LL"}),
+        "params": {"key": "hunter22"},
+    }
+    workload = {"name": "x API_TOKEN=hunter22", "command": ["x", "--password", "hunter22"], "params": {"tokens": 64}}
+    found = public(comparison(head=side, workload=workload, machine={}, next="--head-env API_TOKEN=hunter22"))
+    assert found["head"]["env"] == {"API_TOKEN": "<redacted>", "NCCL_PROTO": "LL"}
+    assert found["workload"]["params"] == {"tokens": 64}
+    assert found["schema"] == "perfguard/comparison@1"
+    texts = [
+        str(found),
+        comparison_issue(found, public_trials(trials())),
+        comparison_html(found, public_trials(trials())),
+    ]
+    embedded = re.findall(r"base64,([A-Za-z0-9+/=]+)", texts[2])
+    texts += [base64.b64decode(data).decode() for data in embedded]
+    assert len(embedded) == 2
+    assert not [text for text in texts if "hunter22" in text]

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from perfguard.report.html import comparison_html, reproduce
+from perfguard.report.html import comparison_html
+from perfguard.report.reproduce import with_perfguard
 from tests.unit.report_cases import TPOT, arm, comparison, trials
 
 SCRIPT = "<script>alert(1)</script>"
@@ -125,8 +126,9 @@ def test_what_differs_between_the_sides_is_marked_and_the_claim_stands_beside_no
 
 
 def test_how_to_reproduce_is_a_command_with_both_commits_and_their_settings():
-    (patched, command) = reproduce(comparison())
+    (patched, command) = with_perfguard(comparison())
     assert "head: with uncommitted changes" in patched
     assert command == (
         f"perfguard compare {'a' * 12} {'c' * 12} --margin 2% --alpha 0.001 --head-env NCCL_PROTO=LL -w moe"
+        " --modes plain"
     )

@@ -1,5 +1,6 @@
 """Export and merge: campaigns travel between files unchanged, once, or not at all."""
 
+import json
 import zlib
 from pathlib import Path
 
@@ -18,8 +19,12 @@ def filled(path: Path, campaigns: tuple[str, ...] = ("c-0001", "c-0002"), num_tr
             store.add_blocks(name, [cases.block()])
             for number in range(num_trials):
                 store.add_trial(name, cases.trial(number))
-            store.add_verdict(name, {"outcome": "EQUIVALENT", "of": name})
+            store.add_verdict(name, verdict(name, "EQUIVALENT"))
     return path
+
+
+def verdict(campaign: str, outcome: str) -> dict[str, str]:
+    return {"schema": "perfguard/comparison@1", "id": campaign, "outcome": outcome}
 
 
 def dump(path: Path) -> list[tuple[object, ...]]:
@@ -39,7 +44,7 @@ def test_an_export_holds_just_the_campaigns_asked_for_with_all_that_belongs_to_t
         assert other.campaign("c-0002") == cases.campaign("c-0002")
         assert other.trials("c-0002") == expected
         assert other.blocks("c-0002") == [cases.block()]
-        assert other.latest_verdict("c-0002") == {"outcome": "EQUIVALENT", "of": "c-0002"}
+        assert other.latest_verdict("c-0002") == verdict("c-0002", "EQUIVALENT")
 
 
 def test_an_export_does_not_carry_the_patches_of_other_campaigns(tmp_path: Path) -> None:
@@ -97,9 +102,9 @@ def test_judgements_made_in_both_places_are_all_kept(tmp_path: Path) -> None:
     mine = filled(tmp_path / "a.db", ("c-0001",))
     with open_store(mine) as store:
         store.export(["c-0001"], tmp_path / "b.db")
-        store.add_verdict("c-0001", {"outcome": "SUSPECT"})
+        store.add_verdict("c-0001", verdict("c-0001", "SUSPECT"))
     with open_store(tmp_path / "b.db") as other:
-        other.add_verdict("c-0001", {"outcome": "REGRESSION"})
+        other.add_verdict("c-0001", verdict("c-0001", "REGRESSION"))
     with open_store(mine) as store:
         assert store.merge(tmp_path / "b.db")["verdicts"] == 1
         assert store.merge(tmp_path / "b.db")["verdicts"] == 0
@@ -119,6 +124,37 @@ def test_the_same_id_with_another_content_is_a_conflict_and_nothing_is_merged(wh
     with open_store(mine) as store, pytest.raises(StoreError, match=r"campaign c-0002 .* nothing was merged"):
         store.merge(tmp_path / "b.db")
     assert dump(mine) == before
+
+
+@pytest.mark.parametrize(
+    ("document", "outcome", "said"),
+    [
+        ("not json", "EQUIVALENT", "no JSON"),
+        ("{}", "EQUIVALENT", "no verdict"),
+        ("[]", "EQUIVALENT", "no verdict"),
+        (json.dumps(verdict("c-0009", "EQUIVALENT")), "EQUIVALENT", "is of 'c-0009'"),
+        (json.dumps(verdict("c-0002", "REGRESSION")), "EQUIVALENT", "says 'REGRESSION', its row 'EQUIVALENT'"),
+    ],
+)
+def test_what_is_no_verdict_on_its_campaign_is_not_merged(document: str, outcome: str, said: str, tmp_path: Path):
+    mine, other = filled(tmp_path / "a.db", ("c-0001",)), filled(tmp_path / "b.db", ("c-0002",))
+    before = dump(mine)
+    with open_store(other) as store:
+        store.db.execute("UPDATE verdicts SET document = ?, outcome = ?", (document, outcome))
+    with open_store(mine) as store, pytest.raises(StoreError, match=f"c-0002: verdict 1 .*{said}; nothing was merged"):
+        store.merge(other)
+    assert dump(mine) == before
+
+
+def test_a_verdict_of_the_same_moment_with_another_content_is_a_conflict(tmp_path: Path) -> None:
+    mine = filled(tmp_path / "a.db", ("c-0001",))
+    with open_store(mine) as store:
+        store.export(["c-0001"], tmp_path / "b.db")
+    flipped = json.dumps(verdict("c-0001", "REGRESSION"))
+    with open_store(tmp_path / "b.db") as store:
+        store.db.execute("UPDATE verdicts SET document = ?, outcome = 'REGRESSION'", (flipped,))
+    with open_store(mine) as store, pytest.raises(StoreError, match="another one of that moment is stored"):
+        store.merge(tmp_path / "b.db")
 
 
 def test_samples_packed_by_another_compressor_are_the_same_samples(tmp_path: Path) -> None:

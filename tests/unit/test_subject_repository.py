@@ -8,6 +8,7 @@ import pytest
 from subject_support import commit, git, make_repository
 
 from perfguard.errors import RevisionError, UsageError
+from perfguard.subject.patches import MAX_PATCH_BYTES, read_patch
 from perfguard.subject.repository import open_repository
 
 
@@ -281,3 +282,13 @@ def test_git_missing_from_path_is_said(tmp_path):
         [sys.executable, "-c", code], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "git was not found on PATH"
+
+
+def test_a_patch_that_no_database_should_keep_is_refused_before_it_is_read(tmp_path):
+    huge = tmp_path / "huge.patch"
+    with open(huge, "wb") as stream:
+        stream.truncate(MAX_PATCH_BYTES + 1)
+    with pytest.raises(UsageError, match="holds 64 MiB, more than the 64 that a patch may have"):
+        read_patch(huge)
+    with pytest.raises(UsageError, match="is no regular file"):
+        read_patch(tmp_path)

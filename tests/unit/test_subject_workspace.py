@@ -194,6 +194,33 @@ def test_a_failed_setup_shows_the_end_of_its_log_and_where_it_lies(tmp_path, com
     assert "by hand in a checkout of that commit" in caught.value.next_step
 
 
+ROOT = Path(__file__).resolve().parents[2]
+KILLED = """
+import sys
+from pathlib import Path
+from perfguard.subject.build import run_setup
+run_setup(sys.argv[1], Path.cwd(), log=Path("setup.log"), env={"PATH": sys.argv[2]}, timeout_s=60)
+"""
+
+
+def test_a_setup_dies_with_a_perfguard_that_is_killed(tmp_path):
+    command = "sleep 603 & echo $! > part; mv part child; sleep 604"
+    words = [sys.executable, "-c", KILLED, command, os.environ["PATH"]]
+    with subprocess.Popen(words, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}) as perfguard:
+        until_s = time.monotonic() + 30
+        while not (tmp_path / "child").exists() and time.monotonic() < until_s:
+            time.sleep(0.01)
+        perfguard.kill()
+    assert not psutil.pid_exists(int((tmp_path / "child").read_text())) or wait_for_zombie(tmp_path)
+
+
+def test_a_setup_gets_an_empty_input_and_the_usual_signals(tmp_path):
+    setup("cat; grep SigIgn /proc/self/status", tmp_path)
+    (line,) = (tmp_path / "logs" / "setup.log").read_text().splitlines()
+    # Without 32 and 33, which the C library keeps for itself.
+    assert int(line.removeprefix("SigIgn:"), 16) & (2**31 - 1) == 0
+
+
 def test_a_setup_that_hangs_is_ended_with_its_children(tmp_path):
     with pytest.raises(BuildError, match=r"did not end within 0.5 s"):
         setup("sleep 601 & echo $! > child; wait", tmp_path, timeout_s=0.5)
@@ -218,4 +245,4 @@ def test_ctrl_c_during_setup_ends_it(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         setup("echo $$ > child; sleep 602", tmp_path)
     thread.join()
-    assert not psutil.pid_exists(int((tmp_path / "child").read_text()))
+    assert not psutil.pid_exists(int((tmp_path / "child").read_text())) or wait_for_zombie(tmp_path)

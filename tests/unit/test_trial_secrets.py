@@ -5,7 +5,16 @@ from campaign_cases import trial as make_trial
 
 from perfguard.errors import UsageError
 from perfguard.records import Reason
-from perfguard.trial.secrets import REDACTED, refuse_secrets, scrub, scrubbed, secret_values, taken_from
+from perfguard.trial.secrets import (
+    REDACTED,
+    redact_words,
+    refuse_secret_settings,
+    refuse_secrets,
+    scrub,
+    scrubbed,
+    secret_values,
+    taken_from,
+)
 
 ENVIRON = {
     "HF_TOKEN": "swordfish-1", "DB_PASSWORD": "short", "PIP_INDEX_URL": "https://me:letmein99@host/simple",
@@ -49,3 +58,42 @@ def test_a_secret_that_is_named_is_taken_from_the_environment_at_each_launch():
     assert taken_from(ENVIRON, asked) == {"HF_TOKEN": "swordfish-1", "NCCL_PROTO": "LL"}
     with pytest.raises(UsageError, match="HF_TOKEN is asked for, its value is never stored, and it is not set here"):
         taken_from({}, asked)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sh", "-c", "API_TOKEN=hunter22 python bench.py"],
+        ["pip install --index-url https://me:hunter22@host/simple"],
+        ["bench", "--password", "hunter22"],
+        ["bench", "--api-key=hunter22"],
+        ["bench --auth-token hunter22 --fast"],
+        ["bench", "password=hunter22"],
+        ["DB_PASS='hunter22 x' make"],
+    ],
+)
+def test_a_secret_that_a_command_spells_out_is_refused_and_redacted(words):
+    with pytest.raises(UsageError, match="holds a secret"):
+        refuse_secrets({}, words, {})
+    assert "hunter22" not in " ".join(redact_words(words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bench", "--tokens", "64", "--max-new-tokens=64", "--pad-token", "0"],
+        ["MAX_TOKENS=64 API_TOKEN=$API_TOKEN make"],
+        ["bench", "--sort-key", "time", "key=time", "--tokenizer", "gpt2", "--author", "me"],
+        ["sh", "-c", 'export HF_TOKEN="$(cat file)"'],
+    ],
+)
+def test_words_that_only_look_like_a_secret_stay(words):
+    assert redact_words(words) == words
+    refuse_secrets({}, words, {})
+
+
+def test_a_parameter_that_looks_like_a_secret_is_refused_and_a_number_of_tokens_is_none():
+    refuse_secret_settings({"tokens": 64, "tokenizer": "gpt2", "dtype": "float32"}, ENVIRON)
+    for params in ({"api_key": "hunter22"}, {"url": "https://u:hunter22@h"}, {"x": "swordfish-1"}):
+        with pytest.raises(UsageError, match="looks like a secret"):
+            refuse_secret_settings(params, ENVIRON)

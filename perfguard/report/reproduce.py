@@ -1,0 +1,94 @@
+"""The commands that measure a comparison again: with perfguard, and with nothing but git and a shell. Pure.
+
+Must quote whatever others wrote, so that a line can be pasted into a shell as it stands.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from perfguard.report import foreign
+from perfguard.trial.secrets import REDACTED
+
+SIDES = ("base", "head")
+
+
+def with_perfguard(comparison: Mapping[str, Any]) -> list[str]:
+    """One line of `perfguard compare`; before it, as a comment, what that line cannot bring back."""
+    base, head = comparison["base"], comparison["head"]
+    words = ["perfguard", "compare", str(base["commit"])[:12], str(head["commit"])[:12]]
+    words += ["--margin", f"{comparison['margin'] * 100:g}%", "--alpha", f"{comparison['alpha']:g}"]
+    if comparison.get("scope", "full") != "full":
+        words += ["--scope", str(comparison["scope"])]
+    for side in SIDES:
+        words += _of_side(side, comparison[side])
+    words += _what(comparison)
+    patched = [side for side in SIDES if comparison[side].get("patch_sha256")]
+    lines = [f"# {' and '.join(patched)}: with uncommitted changes, kept in the results database"] if patched else []
+    return [foreign.one_line(line) for line in (*lines, shlex.join(words))]
+
+
+def by_hand(comparison: Mapping[str, Any]) -> list[str]:
+    """Shell lines that need nothing but git and the command itself."""
+    workload = comparison["workload"]
+    lines = []
+    for side in SIDES:
+        arm = comparison[side]
+        lines += [f"# {side}", shlex.join(["git", "checkout", str(arm["commit"])])]
+        if arm.get("patch_sha256"):
+            lines.append("# (with uncommitted changes on top; not attached)")
+        if workload.get("setup"):
+            lines.append(str(workload["setup"]))
+        run = shlex.join(workload["command"]) if workload.get("command") else f"# {_runner(workload, arm)}"
+        lines.append(" ".join([*(_assigned(name, value) for name, value in arm.get("env", {}).items()), run]))
+    lines.append("# repeat both in random order, several times, each in a fresh process")
+    return [foreign.one_line(line) for line in lines]
+
+
+def _of_side(side: str, arm: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    for name, value in arm.get("env", {}).items():
+        # The value of a secret is never stored: it is taken from the environment again.
+        words += [f"--{side}-env", name if value == REDACTED else f"{name}={value}"]
+    for name, value in arm.get("params", {}).items():
+        words += [f"--{side}-set", f"{name}={_parameter(value)}"]
+    return [*words, f"--{side}-python", str(arm["python"])] if arm.get("python") else words
+
+
+def _what(comparison: Mapping[str, Any]) -> list[str]:
+    """What was measured: a command with its metric, or a workload by name with parameters and modes.
+
+    Verdicts of an older perfguard hold neither setup nor how the metric was read.
+    """
+    workload, metrics = comparison["workload"], comparison["metrics"]
+    setup = ["--setup", str(workload["setup"])] if workload.get("setup") else []
+    if workload.get("command") and len(metrics) == 1:
+        return [*_metric(metrics[0], str(workload.get("read", ""))), *setup, "--", *map(str, workload["command"])]
+    words = ["-w", str(workload["name"]), *setup]
+    for name, value in workload.get("params", {}).items():
+        words += ["--set", f"{name}={_parameter(value)}"]
+    modes = workload.get("modes", ())
+    return [*words, "--modes", str(modes[0])] if len(modes) == 1 else words
+
+
+def _metric(metric: Mapping[str, Any], read: str) -> list[str]:
+    """None for the wall time, which is measured where no metric is named."""
+    if metric["name"] == "wall" and read in ("", "wall"):
+        return []
+    words = ["--metric", str(metric["name"]), "--better", str(metric["better"])]
+    words += ["--unit", str(metric["unit"])] if metric["unit"] else []
+    return [*words, "--read", read] if read not in ("", "json") else words
+
+
+def _assigned(name: str, value: Any) -> str:
+    return f'{name}="${name}"' if value == REDACTED else f"{name}={shlex.quote(str(value))}"
+
+
+def _parameter(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _runner(workload: Mapping[str, Any], arm: Mapping[str, Any]) -> str:
+    params = {**workload.get("params", {}), **arm.get("params", {})}
+    return f"workload {workload['name']}: " + ", ".join(f"{key}={value}" for key, value in params.items())
