@@ -67,6 +67,7 @@ MAY_IMPORT = {
         "perfguard.bisection.words",
     },
     "perfguard.bisection.words": set(),
+    "perfguard.bisection.seeding": {"perfguard.records"},
     "perfguard.subject": NOUNS,
     "perfguard.trial": NOUNS | {"perfguard.protocol"},
     "perfguard.machine": NOUNS,

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from perfguard.bisection.builds import furnished
+from perfguard.bisection.seeding import counts_at_all, known_outcome
 from perfguard.bisection.state import Stored
 from perfguard.campaign import Request, bench_source, campaign_of
 from perfguard.comparable import refuse_other_conditions
@@ -71,8 +72,10 @@ def plan_from_comparison(
         raise UsageError(f"{stored.id} has no verdict yet", f"perfguard compare --resume {stored.id}")
     request = request_of(stored)
     search = _search(request, wanted, repository)
-    seeded = replace(search, seeded_by=stored.id, seed_outcome=str(verdict["outcome"]))
+    seeded = replace(search, seeded_by=stored.id, seed_outcome=known_outcome(verdict, search.metric))
     planned = _planned(request, seeded, (base.revision, head.revision), repository, store)
+    if not counts_at_all(verdict) or not planned.search.candidates:
+        return planned
     return replace(planned, search=_with_seeds(planned.search, stored, store))
 
 
@@ -92,9 +95,7 @@ def _sides(stored: Campaign) -> tuple[Arm, Arm]:
 
 
 def _with_seeds(search: Bisect, stored: Campaign, store: Store) -> Bisect:
-    """The blocks of the comparison as first readings of BAD; instances of one process say nothing of launches."""
-    if stored.scope != "full" or not search.candidates:
-        return search
+    """The blocks of the comparison as first readings of BAD."""
     blocks = survey_blocks(stored, store.blocks(stored.id), store.trials(stored.id, with_record=False)).blocks
     metric = next(m for m in stored.workload.metrics if m.name == search.metric)
     found = readings_of_blocks(SearchSetup(num_candidates=len(search.candidates)), metric, blocks)
