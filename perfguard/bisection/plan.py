@@ -12,7 +12,7 @@ from perfguard.bisection.seeding import counts_at_all, known_outcome
 from perfguard.bisection.state import Stored
 from perfguard.campaign import Request, bench_source, campaign_of
 from perfguard.comparable import refuse_other_conditions
-from perfguard.errors import UsageError
+from perfguard.errors import RevisionError, UsageError
 from perfguard.judging import survey_blocks
 from perfguard.policy import stored_policy
 from perfguard.pricing import launch_noise
@@ -32,11 +32,14 @@ LEAST_NOISE = 0.001
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a person says of the search beyond the two ends and the workload; "" metric: the first primary one."""
+    """What a person says of the search beyond the two ends and the workload; "" metric: the first primary one.
+
+    `paths` from the root of the repository: only code there counts; none: all of it; None: what the workload loads.
+    """
 
     metric: str = ""
     look_for: LookFor = "slower"
-    paths: tuple[str, ...] = ()
+    paths: tuple[str, ...] | None = None
     all_parents: bool = False
 
 
@@ -119,7 +122,7 @@ def _search(request: Request, wanted: Wanted, repository: Repository) -> Bisect:
         num_commits=0,
         metric=metric.name,
         look_for=wanted.look_for,
-        paths=wanted.paths or _loaded(request.workload),
+        paths=_loaded(request.workload) if wanted.paths is None else wanted.paths,
         carried=carried,
         bench=() if bench is None else (bench,),
         bench_path=bench_path,
@@ -153,6 +156,9 @@ def _planned(
     request: Request, search: Bisect, ends: tuple[Revision, Revision], repository: Repository, store: Store
 ) -> PlannedBisect:
     line = repository.line_between(*ends, paths=search.paths, all_parents=search.all_parents)
+    if line.absent:
+        text = f"--paths: none of these commits holds {' or '.join(line.absent)}"
+        raise RevisionError(text, "git ls-tree -r --name-only HEAD")
     request = replace(request, kind="bisect", workload=with_one_primary(request.workload, search.metric))
     whole = replace(search, candidates=line.candidates, num_commits=line.num_commits)
     campaign = _campaign(request, whole, ends, repository)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from perfguard.subject.repository import Repository
 
 Paths = Annotated[
-    list[str] | None, typer.Option("--paths", help="Only commits that change this file or folder; repeatable.")
+    list[str] | None,
+    typer.Option("--paths", help="Only commits that change this file or folder, from where you stand; repeatable."),
 ]
 Carry = Annotated[Path | None, typer.Option(help="Patch file applied to every commit, three-way.")]
 LookForText = Annotated[str, typer.Option("--look-for", help="slower, faster or any.")]
@@ -111,7 +112,7 @@ def _planned(asked: dict[str, Any], repository: "Repository", config: "Config", 
 
     from perfguard.bisection.plan import plan_bisect, plan_from_comparison
 
-    wanted = _wanted(asked)
+    wanted = _wanted(asked, repository)
     if asked["bad"]:
         return plan_bisect(_request(asked, config), wanted, repository, store)
 
@@ -122,15 +123,25 @@ def _planned(asked: dict[str, Any], repository: "Repository", config: "Config", 
     return plan_from_comparison(asked["good"], like, wanted, repository, store)
 
 
-def _wanted(asked: dict[str, Any]) -> "Wanted":
+def _wanted(asked: dict[str, Any], repository: "Repository") -> "Wanted":
     from perfguard.bisection.plan import Wanted
 
     return Wanted(
         metric=asked["metric"],
         look_for=_direction(asked["look_for"]),
-        paths=tuple(asked["paths"] or ()),
+        paths=_paths(asked["paths"], repository),
         all_parents=asked["all_parents"],
     )
+
+
+def _paths(given: list[str] | None, repository: "Repository") -> tuple[str, ...] | None:
+    """From the root of the repository; () where everything was named, None where nothing was."""
+    from perfguard.subject.named_paths import path_in_repository
+
+    if not given:
+        return None
+    found = [path_in_repository(text, repository.root, Path.cwd(), "--paths") for text in given]
+    return tuple(dict.fromkeys(found)) if all(found) else ()
 
 
 def _direction(text: str) -> "LookFor":
