@@ -5,10 +5,12 @@ from math import exp, fsum
 from typing import Any
 
 from perfguard.bisection.listing import commits, posterior_list, readings_list, sha, why_unbuildable
+from perfguard.bisection.machine import may_hide_a_change
 from perfguard.bisection.state import (
     Standing,
     Stored,
     anchor_values,
+    ends_read,
     reached,
     search_state,
     standing,
@@ -113,6 +115,8 @@ def _answer(stored: Stored, at: Standing, stopped: str) -> dict[str, Any]:
         )
     if decision.outcome == "PHANTOM" and (unseen := _unseen(stored)):
         return _named("INCONCLUSIVE", reasons=(unseen,))
+    if decision.outcome == "PHANTOM" and (limits := _limits(stored)):
+        return _named("INCONCLUSIVE", reasons=limits)
     culprit = None if decision.culprit is None else sha(stored, decision.culprit)
     range_ = commits(stored, decision.range)
     return _named(str(decision.outcome), culprit=culprit, range_=range_, reasons=_reasons(decision))
@@ -135,6 +139,13 @@ def _unseen(stored: Stored) -> Reason | None:
     if bad is None or bad.is_proven:
         return None
     return Reason(code="CODE_UNKNOWN", text=f"{bad.note}; PHANTOM is withheld (python -E and -I hide what is loaded)")
+
+
+def _limits(stored: Stored) -> tuple[Reason, ...]:
+    """Behind a limit that met one end alone a change may be hidden."""
+    found = may_hide_a_change(stored.campaign, stored.metric, ends_read(stored))
+    why = Reason(code="ONE_SIDED", text="GOOD (base) and BAD (head) were not limited alike; PHANTOM is withheld")
+    return (why, *found) if found else ()
 
 
 def _named(
