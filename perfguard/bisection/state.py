@@ -246,6 +246,7 @@ def reached(stored: Stored, values: Sequence[float]) -> bool | None:
 
 
 def anchor_values(stored: Stored) -> list[float]:
-    """What each launch of GOOD gave."""
-    name = stored.metric.name
-    return [t.values[name] for t in stored.trials if (t.side, t.stage, t.status) == ("base", STAGE, "ok")]
+    """What each launch of GOOD gave, without those that were measured again."""
+    name, counted = stored.metric.name, last_attempts(stored.trials)
+    ran = [t for t in stored.trials if counted[t.stage, t.block, t.slot] is t]
+    return [t.values[name] for t in ran if (t.side, t.stage, t.status) == ("base", STAGE, "ok")]
