@@ -64,6 +64,7 @@ MAY_IMPORT = {
     | {
         "perfguard.stats",
         "perfguard.comparison",
+        "perfguard.judging",
         "perfguard.bisection.machine",
         "perfguard.bisection.state",
         "perfguard.bisection.listing",

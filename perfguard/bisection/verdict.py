@@ -18,7 +18,8 @@ from perfguard.bisection.state import (
 from perfguard.bisection.words import next_step, sentence
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES
-from perfguard.records import Reason
+from perfguard.judging import cached_builds
+from perfguard.records import Reason, Side
 from perfguard.stats.culprit_records import SearchDecision
 
 SCHEMA = "perfguard/bisect@1"
@@ -177,6 +178,7 @@ def _numbers(stored: Stored, at: Standing) -> dict[str, Any]:
         "trials": sum(by.values()),
         "trials_by": {**by, **{k: v for k, v in trials.items() if k != "ok"}, "unmeasured": _num_first_runs(stored)},
         "builds": _num_builds(stored),
+        "cached_builds": _cached(stored),
         "launches_s": fsum(t.wall_s for t in stored.trials)
         + fsum(c["launches_s"] for c in stored.confirmations.values()),
         "expected_trials_left": 0.0 if decision is None else decision.expected_trials_left,
@@ -221,6 +223,24 @@ def _last_confirmation(stored: Stored, at: Standing) -> Mapping[str, Any] | None
 def _num_builds(stored: Stored) -> int:
     """Made by the search and by its confirmations: each ran once unmeasured."""
     return _num_first_runs(stored) + sum(int(c["builds"]) for c in stored.confirmations.values())
+
+
+def _cached(stored: Stored) -> list[dict[str, Any]]:
+    """Builds of the search that an earlier campaign made, GOOD first; a confirmation names its own."""
+    places = sorted({(trial.side, trial.build) for trial in stored.trials})
+    return [
+        {"commit": _commit(stored, side, number), "end": _end(stored, side, number), **cached}
+        for side, number in places
+        for cached in cached_builds([t for t in stored.trials if (t.side, t.build) == (side, number)])
+    ]
+
+
+def _commit(stored: Stored, side: Side, number: int) -> str:
+    return stored.campaign.arms[0].revision.commit if side == "base" else sha(stored, number)
+
+
+def _end(stored: Stored, side: Side, number: int) -> str | None:
+    return "GOOD" if side == "base" else "BAD" if number == stored.last else None
 
 
 def _num_first_runs(stored: Stored) -> int:
