@@ -181,7 +181,8 @@ def _note(line: Line, search: Bisect) -> str:
     beside = sum(not candidate.is_whole for candidate in line.candidates)
     parts = [line.note] if line.note else []
     if beside:
-        parts.append(f"{beside} commits lie on branches beside others and can only be named in a range")
+        lie = "1 commit lies on a branch" if beside == 1 else f"{beside} commits lie on branches"
+        parts.append(f"{lie} beside others and can only be named in a range")
     return "; ".join(parts)
 
 
