@@ -2,6 +2,7 @@
 
 import json
 import os
+import posixpath
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -106,7 +107,11 @@ def bench_source(text: str, repository: Repository) -> tuple[Revision, str]:
     name, sign, path = text.rpartition(":")
     if not sign or not name or not path.strip("/"):
         raise UsageError(f"--bench-from {text!r} is not REV:PATH", "--bench-from HEAD:bench.py")
-    return repository.resolve(name), path
+    place = posixpath.normpath(path.strip("/"))
+    if place == "." or place.split("/")[0] == "..":
+        text = f"--bench-from {text!r}: {path} is no file or folder inside of the repository; PATH begins at its top"
+        raise UsageError(text, "--bench-from HEAD:bench.py")
+    return repository.resolve(name), place
 
 
 def method_of(arms: tuple[Arm, ...], repository: Repository, *, claimed: float | None = None) -> dict[str, Any]:

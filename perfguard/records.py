@@ -250,8 +250,8 @@ class Bisect:
     `num_commits` counts those with unchanged code too. `launch_sd`: expected noise of ln(value) between launches.
     `carried` is a patch on top of every commit, `bench` (none or one) a revision whose `bench_path` is put into every
     checkout. `merge`: the blamed merge whose branch is searched. `seeded_by`: id of the comparison of GOOD and BAD
-    that the search starts from, `seed_outcome` how it ended. `seeds`: what is known of positions before anything is
-    measured, as (position, log slowdown, its standard deviation against that of a pair of launches).
+    that the search starts from, `seed_outcome` how it ended for `metric`. `seeds`: what is known of positions before
+    anything is measured, as (position, log slowdown, its standard deviation against that of a pair of launches).
     """
 
     candidates: tuple[Candidate, ...]

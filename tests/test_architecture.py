@@ -56,17 +56,22 @@ MAY_IMPORT = {
         "perfguard.comparison",
         "perfguard.conclusions",
     },
-    "perfguard.bisection.state": NOUNS | {"perfguard.stats", "perfguard.judging"},
+    "perfguard.bisection.machine": NOUNS | {"perfguard.conditions"},
+    "perfguard.bisection.state": NOUNS
+    | {"perfguard.stats", "perfguard.judging", "perfguard.conditions", "perfguard.bisection.machine"},
     "perfguard.bisection.listing": NOUNS | {"perfguard.bisection.state"},
     "perfguard.bisection.verdict": NOUNS
     | {
         "perfguard.stats",
         "perfguard.comparison",
+        "perfguard.judging",
+        "perfguard.bisection.machine",
         "perfguard.bisection.state",
         "perfguard.bisection.listing",
         "perfguard.bisection.words",
     },
     "perfguard.bisection.words": set(),
+    "perfguard.bisection.seeding": {"perfguard.records"},
     "perfguard.subject": NOUNS,
     "perfguard.trial": NOUNS | {"perfguard.protocol"},
     "perfguard.machine": NOUNS,

@@ -8,10 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from perfguard.bisection.builds import furnished
+from perfguard.bisection.seeding import counts_at_all, known_outcome
 from perfguard.bisection.state import Stored
 from perfguard.campaign import Request, bench_source, campaign_of
 from perfguard.comparable import refuse_other_conditions
-from perfguard.errors import UsageError
+from perfguard.errors import RevisionError, UsageError
 from perfguard.judging import survey_blocks
 from perfguard.policy import stored_policy
 from perfguard.pricing import launch_noise
@@ -32,11 +33,14 @@ LEAST_NOISE = 0.001
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a person says of the search beyond the two ends and the workload; "" metric: the first primary one."""
+    """What a person says of the search beyond the two ends and the workload; "" metric: the first primary one.
+
+    `paths` from the root of the repository: only code there counts; none: all of it; None: what the workload loads.
+    """
 
     metric: str = ""
     look_for: LookFor = "slower"
-    paths: tuple[str, ...] = ()
+    paths: tuple[str, ...] | None = None
     all_parents: bool = False
 
 
@@ -72,8 +76,10 @@ def plan_from_comparison(
         raise UsageError(f"{stored.id} has no verdict yet", f"perfguard compare --resume {stored.id}")
     request = request_of(stored)
     search = _search(request, wanted, repository)
-    seeded = replace(search, seeded_by=stored.id, seed_outcome=str(verdict["outcome"]))
+    seeded = replace(search, seeded_by=stored.id, seed_outcome=known_outcome(verdict, search.metric))
     planned = _planned(request, seeded, (base.revision, head.revision), repository, store)
+    if not counts_at_all(verdict) or not planned.search.candidates:
+        return planned
     return replace(planned, search=_with_seeds(planned.search, stored, store))
 
 
@@ -93,9 +99,7 @@ def _sides(stored: Campaign) -> tuple[Arm, Arm]:
 
 
 def _with_seeds(search: Bisect, stored: Campaign, store: Store) -> Bisect:
-    """The blocks of the comparison as first readings of BAD; instances of one process say nothing of launches."""
-    if stored.scope != "full" or not search.candidates:
-        return search
+    """The blocks of the comparison as first readings of BAD."""
     blocks = survey_blocks(stored, store.blocks(stored.id), store.trials(stored.id, with_record=False)).blocks
     metric = next(m for m in stored.workload.metrics if m.name == search.metric)
     found = readings_of_blocks(SearchSetup(num_candidates=len(search.candidates)), metric, blocks)
@@ -116,7 +120,7 @@ def _search(request: Request, wanted: Wanted, repository: Repository) -> Bisect:
         num_commits=0,
         metric=metric.name,
         look_for=wanted.look_for,
-        paths=wanted.paths or _loaded(request.workload),
+        paths=_loaded(request.workload) if wanted.paths is None else wanted.paths,
         carried=carried,
         bench=() if bench is None else (bench,),
         bench_path=bench_path,
@@ -150,6 +154,9 @@ def _planned(
     request: Request, search: Bisect, ends: tuple[Revision, Revision], repository: Repository, store: Store
 ) -> PlannedBisect:
     line = repository.line_between(*ends, paths=search.paths, all_parents=search.all_parents)
+    if line.absent:
+        text = f"--paths: none of these commits holds {' or '.join(line.absent)}"
+        raise RevisionError(text, "git ls-tree -r --name-only HEAD")
     request = replace(request, kind="bisect", workload=with_one_primary(request.workload, search.metric))
     whole = replace(search, candidates=line.candidates, num_commits=line.num_commits)
     campaign = _campaign(request, whole, ends, repository)
@@ -172,7 +179,8 @@ def _note(line: Line, search: Bisect) -> str:
     beside = sum(not candidate.is_whole for candidate in line.candidates)
     parts = [line.note] if line.note else []
     if beside:
-        parts.append(f"{beside} commits lie on branches beside others and can only be named in a range")
+        lie = "1 commit lies on a branch" if beside == 1 else f"{beside} commits lie on branches"
+        parts.append(f"{lie} beside others and can only be named in a range")
     return "; ".join(parts)
 
 

@@ -5,7 +5,7 @@ from math import ceil, log1p, log2
 from perfguard.bisection.plan import PlannedBisect
 from perfguard.policy import stored_policy
 from perfguard.pricing import basis_of
-from perfguard.report.units import duration, share
+from perfguard.report.units import counted, duration, share
 from perfguard.stats.culprit_prices import CONFIRMING, phantom_trials, search_trials
 from perfguard.store import Store
 
@@ -22,7 +22,7 @@ def price_lines(planned: PlannedBisect, store: Store) -> tuple[str, ...]:
     policy = stored_policy(planned.campaign.policy)
     basis = basis_of(planned.campaign, policy, store)
     num, sd = len(planned.search.candidates), planned.search.launch_sd
-    about = f"{planned.search.num_commits} commits between GOOD and BAD, {num} of them with other code"
+    about = f"{counted(planned.search.num_commits, 'commit')} between GOOD and BAD, {num} of them with other code"
     if not num:
         return (f"{about}: nothing to measure",)
     launch_s = basis.cost.load_s + basis.cost.measured_s

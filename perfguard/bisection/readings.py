@@ -52,13 +52,15 @@ def _draw(stored: Stored, position: int) -> PairPlan:
 
 
 def _measure(search: Search, pair: PairPlan) -> None:
-    """Both launches, without those that an interruption left; ends with the first that gives no value."""
+    """Both launches; ends with the first that gives no value.
+
+    What an interruption left of the pair is measured again: a reading is worth what it is because its two launches
+    stand next to each other, on one machine as it was then.
+    """
     session = search.session
     before = last_attempts(session.trials)
     for slot, letter in enumerate(pair.order):
         earlier = before.get((STAGE, pair.number, slot))
-        if earlier is not None and earlier.status == "ok":
-            continue
         place = search.workshop.place(ANCHOR if letter == "A" else pair.position)
         launch = partial(_launch, session, place, pair.number, slot)
         attempt = 0 if earlier is None else earlier.attempt + 1

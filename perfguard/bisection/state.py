@@ -11,6 +11,8 @@ from math import log, log1p, sqrt
 from statistics import median
 from typing import Any, Literal
 
+from perfguard.bisection.machine import machine_stops
+from perfguard.conditions.trial_gates import is_voided_by_gate
 from perfguard.judging import last_attempts
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import Bisect, Campaign, CandidateBuild, Metric, Outcome, PairPlan, Reason, Trial
@@ -147,6 +149,12 @@ def _ran(stored: Stored, pair: PairPlan) -> list[Trial]:
     return [counted[key] for key in keys if key in counted]
 
 
+def ends_read(stored: Stored) -> list[Trial]:
+    """Launches of GOOD and BAD beside each other that gave values."""
+    of_bad = (pair for pair in stored.pairs if pair.position == stored.last and values_of(stored, pair) is not None)
+    return [trial for pair in of_bad for trial in _ran(stored, pair)]
+
+
 def open_pair(stored: Stored) -> PairPlan | None:
     """A pair that was drawn and not measured to its end: an interruption came between."""
     for pair in stored.pairs:
@@ -169,8 +177,10 @@ def unmeasurable(stored: Stored) -> frozenset[int]:
 
 
 def failing(stored: Stored) -> dict[int, Trial]:
-    """Positions whose launches fail though they were built -> the last failed launch."""
-    failed = [(pair, trial) for pair, trial in failed_pairs(stored) if trial.side == "head"]
+    """Positions whose launches fail though they were built -> the last failed launch. What a gate on the machine voided
+    is no commit's fault: it is drawn again.
+    """
+    failed = [(p, t) for p, t in failed_pairs(stored) if t.side == "head" and not is_voided_by_gate(t)]
     counts = Counter(pair.position for pair, _ in failed)
     read = {reading.position for reading in readings(stored)}
     most = stored.policy.max_failed_readings
@@ -190,6 +200,7 @@ def invalid_reasons(stored: Stored) -> tuple[Reason, ...]:
     ]
     if stored.last in failing(stored):
         found += [Reason(code=r.code, text=f"BAD: {r.text}") for r in failing(stored)[stored.last].reasons]
+    found += machine_stops(stored.campaign, stored.trials)
     found += _lost_readings(stored)
     for comparison in stored.confirmations.values():
         if comparison["outcome"] == Outcome.INVALID:
@@ -235,6 +246,7 @@ def reached(stored: Stored, values: Sequence[float]) -> bool | None:
 
 
 def anchor_values(stored: Stored) -> list[float]:
-    """What each launch of GOOD gave."""
-    name = stored.metric.name
-    return [t.values[name] for t in stored.trials if (t.side, t.stage, t.status) == ("base", STAGE, "ok")]
+    """What each launch of GOOD gave, without those that were measured again."""
+    name, counted = stored.metric.name, last_attempts(stored.trials)
+    ran = [t for t in stored.trials if counted[t.stage, t.block, t.slot] is t]
+    return [t.values[name] for t in ran if (t.side, t.stage, t.status) == ("base", STAGE, "ok")]

@@ -73,7 +73,7 @@ def bisect(planned: PlannedBisect, repository: Repository, store: Store, watcher
 def resume(
     wanted: str, repository: Repository, store: Store, watcher: Watcher, budget_s: float | None = None
 ) -> dict[str, Any]:
-    """Go on where a bisect was interrupted or ran out of budget; what it has read is not read again."""
+    """Go on where a bisect was interrupted or ran out of budget; whole readings are not made again."""
     campaign = store.campaign(wanted)
     if campaign.kind != "bisect":
         raise UsageError(f"{campaign.id} is a {campaign.kind}, not a bisect", "perfguard runs")

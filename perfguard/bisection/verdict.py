@@ -5,10 +5,12 @@ from math import exp, fsum
 from typing import Any
 
 from perfguard.bisection.listing import commits, posterior_list, readings_list, sha, why_unbuildable
+from perfguard.bisection.machine import may_hide_a_change
 from perfguard.bisection.state import (
     Standing,
     Stored,
     anchor_values,
+    ends_read,
     reached,
     search_state,
     standing,
@@ -16,7 +18,8 @@ from perfguard.bisection.state import (
 from perfguard.bisection.words import next_step, sentence
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES
-from perfguard.records import Reason
+from perfguard.judging import cached_builds
+from perfguard.records import Reason, Side
 from perfguard.stats.culprit_records import SearchDecision
 
 SCHEMA = "perfguard/bisect@1"
@@ -113,6 +116,8 @@ def _answer(stored: Stored, at: Standing, stopped: str) -> dict[str, Any]:
         )
     if decision.outcome == "PHANTOM" and (unseen := _unseen(stored)):
         return _named("INCONCLUSIVE", reasons=(unseen,))
+    if decision.outcome == "PHANTOM" and (limits := _limits(stored)):
+        return _named("INCONCLUSIVE", reasons=limits)
     culprit = None if decision.culprit is None else sha(stored, decision.culprit)
     range_ = commits(stored, decision.range)
     return _named(str(decision.outcome), culprit=culprit, range_=range_, reasons=_reasons(decision))
@@ -135,6 +140,13 @@ def _unseen(stored: Stored) -> Reason | None:
     if bad is None or bad.is_proven:
         return None
     return Reason(code="CODE_UNKNOWN", text=f"{bad.note}; PHANTOM is withheld (python -E and -I hide what is loaded)")
+
+
+def _limits(stored: Stored) -> tuple[Reason, ...]:
+    """Behind a limit that met one end alone a change may be hidden."""
+    found = may_hide_a_change(stored.campaign, stored.metric, ends_read(stored))
+    why = Reason(code="ONE_SIDED", text="GOOD (base) and BAD (head) were not limited alike; PHANTOM is withheld")
+    return (why, *found) if found else ()
 
 
 def _named(
@@ -166,6 +178,7 @@ def _numbers(stored: Stored, at: Standing) -> dict[str, Any]:
         "trials": sum(by.values()),
         "trials_by": {**by, **{k: v for k, v in trials.items() if k != "ok"}, "unmeasured": _num_first_runs(stored)},
         "builds": _num_builds(stored),
+        "cached_builds": _cached(stored),
         "launches_s": fsum(t.wall_s for t in stored.trials)
         + fsum(c["launches_s"] for c in stored.confirmations.values()),
         "expected_trials_left": 0.0 if decision is None else decision.expected_trials_left,
@@ -210,6 +223,24 @@ def _last_confirmation(stored: Stored, at: Standing) -> Mapping[str, Any] | None
 def _num_builds(stored: Stored) -> int:
     """Made by the search and by its confirmations: each ran once unmeasured."""
     return _num_first_runs(stored) + sum(int(c["builds"]) for c in stored.confirmations.values())
+
+
+def _cached(stored: Stored) -> list[dict[str, Any]]:
+    """Builds of the search that an earlier campaign made, GOOD first; a confirmation names its own."""
+    places = sorted({(trial.side, trial.build) for trial in stored.trials})
+    return [
+        {"commit": _commit(stored, side, number), "end": _end(stored, side, number), **cached}
+        for side, number in places
+        for cached in cached_builds([t for t in stored.trials if (t.side, t.build) == (side, number)])
+    ]
+
+
+def _commit(stored: Stored, side: Side, number: int) -> str:
+    return stored.campaign.arms[0].revision.commit if side == "base" else sha(stored, number)
+
+
+def _end(stored: Stored, side: Side, number: int) -> str | None:
+    return "GOOD" if side == "base" else "BAD" if number == stored.last else None
 
 
 def _num_first_runs(stored: Stored) -> int:

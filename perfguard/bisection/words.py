@@ -96,6 +96,8 @@ def next_step(bisect: Mapping[str, Any]) -> str:
         return f"perfguard bisect --resume {bisect['id']}"
     if bisect["is_gradual"]:
         return f"git log --oneline {bisect['good']['revision']}..{bisect['bad']['revision']}"
+    if any(reason["code"] == "ONE_SIDED" for reason in bisect["reasons"]):
+        return "a new bisect with --clocks lock, below the limit that met one end only"
     return _extension(bisect, bisect["id"]) or f"a new bisect with a wider --margin than {_share(bisect['margin'])}"
 
 

@@ -172,10 +172,10 @@ def _clock_changes(policy: Policy, clocks: str, sm_clock: int | None) -> dict[st
     return changes
 
 
-def claimed_metric(workload: Workload, was: float) -> Metric:
-    """The metric a claimed number is about: the first primary one."""
+def claimed_metric(workload: Workload, was: float, option: str = "--was") -> Metric:
+    """The metric a claimed number is about: the first primary one. Raises UsageError for a number that is none."""
     if not math.isfinite(was) or was <= 0:
-        raise UsageError(f"--was {was:g} is not a positive number", "--was 89")
+        raise UsageError(f"{option} {was:g} is not a positive number", f"{option} 89")
     return next(metric for metric in workload.metrics if metric.primary)
 
 

@@ -1,5 +1,7 @@
 """`perfguard bisect`: which commit, or none? Parses, makes one call, prints, ends with an exit code."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,15 +19,22 @@ if TYPE_CHECKING:
     from perfguard.bisection.plan import PlannedBisect, Wanted
     from perfguard.campaign import Request
     from perfguard.config import Config
+    from perfguard.policy import Policy
     from perfguard.records import Campaign, LookFor
     from perfguard.store import Store
     from perfguard.subject.repository import Repository
 
 Paths = Annotated[
-    list[str] | None, typer.Option("--paths", help="Only commits that change this file or folder; repeatable.")
+    list[str] | None,
+    typer.Option("--paths", help="Only commits that change this file or folder, from where you stand; repeatable."),
 ]
 Carry = Annotated[Path | None, typer.Option(help="Patch file applied to every commit, three-way.")]
 LookForText = Annotated[str, typer.Option("--look-for", help="slower, faster or any.")]
+# What a stored comparison says already.
+FIXED = (
+    *("workload", "command", "better", "unit", "read", "setup", "modes", "set_", "env", "margin", "alpha", "slow_rate"),
+    *("max_blocks", "no_build_cache", "clocks", "sm_clock", "timeout", "ready_timeout"),
+)
 # What may be given again with --resume.
 AGAIN = ("repo", "db", "json_file", "quiet", "budget")
 
@@ -83,9 +92,29 @@ def bisect(
     o.check_json(json_file)
     if resume:
         _resume(resume, asked)
-    if not good or (not bad and (workload or command)):
-        raise UsageError("two revisions or the id of a comparison are needed", "perfguard bisect GOOD BAD -w W")
+    _check_sides(asked)
     _bisect(asked)
+
+
+def _check_sides(asked: dict[str, Any]) -> None:
+    """Two revisions, or an id alone, which says itself what to measure. Raises UsageError."""
+    good, typed = asked["good"], _after_dashes()
+    # The first words of a command become the sides that are missing.
+    num_sides = bool(good) + bool(asked["bad"]) - max(0, len(typed) - len(asked["command"] or ()))
+    if num_sides <= 0:
+        raise UsageError("two revisions or the id of a comparison are needed", "perfguard bisect GOOD BAD -w W")
+    if num_sides == 1 and (asked["workload"] or typed):
+        how = f"-- {shlex.join(typed)}" if typed else f"-w {asked['workload']}"
+        text = f"BAD is missing: {good!r} alone is the id of a comparison, which says itself what is measured"
+        raise UsageError(text, f"perfguard bisect {good} HEAD {how}, or perfguard bisect ID")
+    if num_sides == 1 and asked["find_good"] is not None:
+        text = f"--find-good walks back from a commit GOOD, and {good!r} alone is the id of a comparison"
+        raise UsageError(text, f"perfguard bisect GOOD BAD --find-good {asked['find_good']:g} -w W")
+
+
+def _after_dashes() -> list[str]:
+    """The words after `--` as they were typed: the parser does not tell them from the words before."""
+    return sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
 
 
 def _bisect(asked: dict[str, Any]) -> None:
@@ -111,26 +140,38 @@ def _planned(asked: dict[str, Any], repository: "Repository", config: "Config", 
 
     from perfguard.bisection.plan import plan_bisect, plan_from_comparison
 
-    wanted = _wanted(asked)
+    wanted = _wanted(asked, repository)
     if asked["bad"]:
         return plan_bisect(_request(asked, config), wanted, repository, store)
 
     def like(stored: "Campaign") -> "Request":
         given = _request_like(stored, asked)
+        if asked["was"] is not None:
+            claimed_metric(stored.workload, asked["was"])
         return replace(given, seed=asked["seed"], claimed=asked["was"], carry=asked["carry"])
 
     return plan_from_comparison(asked["good"], like, wanted, repository, store)
 
 
-def _wanted(asked: dict[str, Any]) -> "Wanted":
+def _wanted(asked: dict[str, Any], repository: "Repository") -> "Wanted":
     from perfguard.bisection.plan import Wanted
 
     return Wanted(
         metric=asked["metric"],
         look_for=_direction(asked["look_for"]),
-        paths=tuple(asked["paths"] or ()),
+        paths=_paths(asked["paths"], repository),
         all_parents=asked["all_parents"],
     )
+
+
+def _paths(given: list[str] | None, repository: "Repository") -> tuple[str, ...] | None:
+    """From the root of the repository; () where everything was named, None where nothing was."""
+    from perfguard.subject.named_paths import path_in_repository
+
+    if not given:
+        return None
+    found = [path_in_repository(text, repository.root, Path.cwd(), "--paths") for text in given]
+    return tuple(dict.fromkeys(found)) if all(found) else ()
 
 
 def _direction(text: str) -> "LookFor":
@@ -150,11 +191,10 @@ def _request(asked: dict[str, Any], config: "Config") -> "Request":
     workload = workload_of(workload_options(named), config)
     claimed = asked["was"] if asked["was"] is not None else asked["find_good"]
     if claimed is not None:
-        claimed_metric(workload, claimed)
+        claimed_metric(workload, claimed, "--was" if asked["was"] is not None else "--find-good")
     given = ("margin", "alpha", "max_blocks", "budget", "slow_rate", "no_build_cache", "clocks", "sm_clock")
     policy = policy_of(config, **{name: asked[name] for name in given})
-    if asked["max_trials"] is not None:
-        policy = with_policy(policy, {"max_bisect_trials": asked["max_trials"]}, "--max-trials")
+    policy = _limited(policy, asked)
     env = env_of(asked["env"], "--env")
     return Request(
         wishes=(Wish(side="base", revision=asked["good"], env=env), Wish(side="head", revision=asked["bad"], env=env)),
@@ -168,6 +208,12 @@ def _request(asked: dict[str, Any], config: "Config") -> "Request":
     )
 
 
+def _limited(policy: "Policy", asked: dict[str, Any]) -> "Policy":
+    if asked["max_trials"] is None:
+        return policy
+    return with_policy(policy, {"max_bisect_trials": asked["max_trials"]}, "--max-trials")
+
+
 def _request_like(stored: "Campaign", asked: dict[str, Any]) -> "Request":
     """What a stored comparison asked for; its workload, margin and sides are taken over."""
     from dataclasses import replace
@@ -175,21 +221,7 @@ def _request_like(stored: "Campaign", asked: dict[str, Any]) -> "Request":
     from perfguard.campaign import Request, Wish
     from perfguard.policy import stored_policy
 
-    taken = (
-        "workload",
-        "command",
-        "better",
-        "unit",
-        "read",
-        "setup",
-        "modes",
-        "set_",
-        "env",
-        "margin",
-        "alpha",
-        "clocks",
-    )
-    changed = [name.strip("_") for name in taken if asked[name]]
+    changed = [f"--{name.strip('_').replace('_', '-')}" for name in FIXED if asked[name] not in (None, "", False, [])]
     if changed:
         text = f"{stored.id} says already what is measured and how; {', '.join(changed)} cannot be given again"
         raise UsageError(text, f"perfguard bisect {stored.id}")
@@ -200,7 +232,7 @@ def _request_like(stored: "Campaign", asked: dict[str, Any]) -> "Request":
             for arm in stored.arms
         ),
         workload=stored.workload,
-        policy=replace(stored_policy(stored.policy), is_confirmed=True, budget_s=budget_s),
+        policy=_limited(replace(stored_policy(stored.policy), is_confirmed=True, budget_s=budget_s), asked),
         kind="bisect",
         bench_from=asked["bench_from"],
     )

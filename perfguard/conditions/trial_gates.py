@@ -36,6 +36,13 @@ def gated(gates: GatePolicy, trial: Trial, earlier: Sequence[Trial], links: Link
     return replace(trial, status="invalid", reasons=(*trial.reasons, *reasons)) if reasons else trial
 
 
+def is_voided_by_gate(trial: Trial) -> bool:
+    """Did a gate alone make it invalid, whatever ran? `gated` voids only what was fine by itself, and gates have codes
+    in capitals where a launch's own are in small letters.
+    """
+    return trial.status == "invalid" and bool(trial.reasons) and all(reason.code.isupper() for reason in trial.reasons)
+
+
 def campaign_findings(gates: GatePolicy, trials: Sequence[Recorded], links: Links) -> list[tuple[Trial, list[Finding]]]:
     """What the gates say of each trial, in the order they ran."""
     return [(one.trial, trial_findings(gates, one, trials[:place], links)) for place, one in enumerate(trials)]

@@ -74,7 +74,7 @@ def facts(bisect: Mapping[str, Any]) -> list[str]:
     return [
         f"good  {outcomes.differences(bisect['good'])}",
         f"bad   {outcomes.differences(bisect['bad'])}",
-        f"{bisect['commits']} commits between{unchanged}; searched for {bisect['look_for']} {metric['name']} "
+        f"{units.counted(bisect['commits'], 'commit')} between{unchanged}; searched for {bisect['look_for']} {metric['name']} "
         f"by {units.share(bisect['margin'])} or more, seed {bisect['seed']}, id {bisect['id']}",
         *([_claimed(claimed, metric)] if claimed else []),
     ]
@@ -234,8 +234,19 @@ def cost_line(bisect: Mapping[str, Any]) -> str:
     spent = units.duration(float(bisect["launches_s"]))
     return (
         f"Trials: {bisect['trials']} ({by['search']} of the search, {by['confirmation']} to confirm{lost}). "
-        f"Builds: {bisect['builds']}. All launches took {spent}."
+        f"Builds: {bisect['builds']}{_cached(bisect)}. All launches took {spent}."
     )
+
+
+def _cached(bisect: Mapping[str, Any]) -> str:
+    """Builds that an earlier campaign made; an older document does not say."""
+    cached = bisect.get("cached_builds", ())
+    if not cached:
+        return ""
+    ends = [one["end"] for one in cached if one["end"]]
+    which = f", {' and '.join(dict.fromkeys(ends))} among them" if ends else ""
+    oldest = min(str(one["built_at"]) for one in cached)
+    return f" ({len(cached)} from the cache of builds{which}, the oldest of {oldest})"
 
 
 def _share(probability: float) -> str:

@@ -77,6 +77,11 @@ def probability(p: float | None) -> str:
     return MISSING if p is None else f"{p:.2g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 commit`, `2 commits`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def duration(seconds: float) -> str:
     """8 s, 3 min 20 s, 2 h 5 min."""
     whole = round(seconds)

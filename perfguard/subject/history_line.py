@@ -1,25 +1,27 @@
 """GOOD and BAD -> the line of candidates that a bisect searches. Joins what git tells with the order of `lines.py`."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfguard.errors import RevisionError
 from perfguard.records import Candidate, Revision
 from perfguard.subject.lines import Row, Step, distinct, first_parents, linearised
 from perfguard.subject.location import Location
-from perfguard.subject.ranges import candidate, check_range, codes, named, rows_between
+from perfguard.subject.ranges import MISSING, candidate, check_range, codes, named, rows_between
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
     """`candidates` oldest first, each with other code than the one before; `num_commits` counts the others too.
 
-    No candidates: GOOD and BAD are the same code. `note`: what is special about this history, "" if nothing.
+    No candidates: GOOD and BAD are the same code. `note`: what is special about this history, "" if nothing. `absent`:
+    those of the paths that no commit of it holds.
     """
 
     candidates: tuple[Candidate, ...]
     num_commits: int
     note: str = ""
+    absent: tuple[str, ...] = ()
 
 
 def line_between(location: Location, good: Revision, bad: Revision, *, paths: Sequence[str], all_parents: bool) -> Line:
@@ -29,8 +31,6 @@ def line_between(location: Location, good: Revision, bad: Revision, *, paths: Se
     steps = _steps(rows, good, bad, all_parents=all_parents)
     ends = [(good.commit, good.tree), *((step.row.commit, step.row.tree) for step in steps)]
     before, *found = codes(location, ends, paths)
-    if paths and set(found) | {before} == {" ".join(["missing"] * len(paths))}:
-        raise RevisionError(f"--paths: none of these commits holds {' or '.join(paths)}", "git ls-tree -r HEAD")
     kept = [candidate(steps[k].row, found[k], is_whole=steps[k].is_whole) for k in distinct(found, before)]
     candidates = named(kept, bad)
     if bad.is_dirty:
@@ -39,7 +39,15 @@ def line_between(location: Location, good: Revision, bad: Revision, *, paths: Se
         candidates=tuple(candidates),
         num_commits=len(steps) + bad.is_dirty,
         note=_note(rows, [step.row for step in steps], good, all_parents=all_parents),
+        absent=_absent(paths, [before, *found], bad),
     )
+
+
+def _absent(paths: Sequence[str], found: Sequence[str], bad: Revision) -> tuple[str, ...]:
+    """`found`: codes of the commits, one word a path. What uncommitted work adds is there too."""
+    held = [any(words[k] != MISSING for words in map(str.split, found)) for k in range(len(paths))]
+    added = [os.fsencode(f" b/{path}") in bad.patch for path in paths]
+    return tuple(path for path, is_held, is_added in zip(paths, held, added, strict=True) if not (is_held or is_added))
 
 
 def _steps(rows: Sequence[Row], good: Revision, bad: Revision, *, all_parents: bool) -> list[Step]:

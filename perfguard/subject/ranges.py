@@ -14,6 +14,8 @@ from perfguard.subject.lines import Row
 from perfguard.subject.location import Location
 from perfguard.subject.revisions import printable
 
+# The code of a path that a commit does not hold.
+MISSING = "missing"
 FIELDS = 5
 FORM = "--format=%H%x00%T%x00%P%x00%cI%x00%s"
 
@@ -101,7 +103,7 @@ def codes(location: Location, rows: Iterable[tuple[str, str]], paths: Sequence[s
         stream.seek(0)
         answer = ask_git(location.root, "cat-file", "--batch-check=%(objectname)", stdin=stream)
     # A path that a commit lacks is answered "NAME missing": no code there, which is code of its own.
-    found = [line if " " not in line else "missing" for line in answer.text.split("\n")]
+    found = [line if " " not in line else MISSING for line in answer.text.split("\n")]
     size = len(paths)
     return [" ".join(found[k : k + size]) for k in range(0, len(found), size)]
 

@@ -149,6 +149,14 @@ def test_only_commits_that_change_the_named_paths_are_candidates(project):
     same = bisect(project, slow, "HEAD", *SHORT, "--paths", "engine", code=0)
     assert (same["outcome"], same["trials"], same["builds"]) == ("PHANTOM", 0, 0)
     assert same["reasons"][0]["code"] == "SAME_CODE"
+    # From where one stands, and never a PHANTOM of what is not there.
+    plan = ("bisect", good, "HEAD", "--plan-only", "--quiet")
+    for where, path in (("engine", "level"), ("engine", "."), (".", str(project.repo / "engine"))):
+        planned = project.run(*plan, "--paths", path, *SECONDS, cwd=project.repo / where).stdout
+        assert "10 commits between GOOD and BAD, 1 of them with other code" in planned
+    assert "10 of them with other code" in project.run(*plan, "--paths", ".", *SECONDS).stdout
+    for path in ("../x", "/etc", "", "engine/nothing"):
+        assert "--paths" in project.run(*plan, "--paths", "engine", "--paths", path, *SECONDS, code=2).stderr
 
 
 def test_what_a_person_asks_wrongly_is_said_with_the_command_that_was_meant(project):
@@ -161,6 +169,18 @@ def test_what_a_person_asks_wrongly_is_said_with_the_command_that_was_meant(proj
     project.git("checkout", "--quiet", "--orphan", "other")
     notes(project, "b")
     assert "they share no commit" in project.run("bisect", good, "other", *SECONDS, code=2).stderr
+    for number in ("inf", "-5"):
+        claimed = project.run("bisect", good, "main", f"--find-good={number}", *SECONDS, code=2).stderr
+        assert f"--find-good {number} is not a positive number" in claimed
+    alone = project.run("bisect", "c1", *SECONDS, code=2).stderr
+    assert "BAD is missing" in alone
+    assert "perfguard bisect c1 HEAD -- sh bench.sh" in alone
+    assert "--find-good" in project.run("bisect", "c1", "--find-good", "3", code=2).stderr
+    for path in ("../../x", ".", "a/../.."):
+        outside = project.run("bisect", good, "main", "--bench-from", f"HEAD:{path}", *SECONDS, code=2).stderr
+        assert f"--bench-from 'HEAD:{path}'" in outside
+    one = project.run("bisect", good, "main", "--plan-only", *SECONDS).stdout
+    assert "1 commit between GOOD and BAD, 1 of them" in one
     assert "--look-for 'up'" in project.run("bisect", good, "main", "--look-for", "up", *SECONDS, code=2).stderr
     assert rows(project.db, "SELECT count(*) FROM campaigns") in ([(0,)], [])
 

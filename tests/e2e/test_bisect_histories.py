@@ -77,11 +77,18 @@ def test_a_stored_comparison_is_not_measured_again(project):
     assert (phantom["outcome"], phantom["trials"], phantom["builds"]) == ("PHANTOM", 0, 0)
     assert phantom["margin"] == 0.2
     assert rows(project.db, "SELECT count(*) FROM trials") == num_before
+    fixed = ("--slow-rate=5%", "--max-blocks=9", "--sm-clock=900", "--timeout=9s", "--ready-timeout=9s")
+    for option in (*fixed, "--no-build-cache"):
+        refused = project.run("bisect", equal["id"], option, "--quiet", code=2)
+        assert f"{option.split('=')[0]} cannot be given again" in refused.stderr
     worse = json.loads(project.run("compare", "HEAD~3", "HEAD", *margin, *SECONDS, code=1).stdout)
     found = bisect(project, worse["id"], "", "--seed", "1", "--quiet", code=1, command=())
     assert (found["culprit"], found["seeded_by"]) == (slow, worse["id"])
     # BAD is known to be slow, and how much: it is not read again.
     assert all(reading["commit"] != found["bad"]["commit"] for reading in found["readings"])
+    few = bisect(project, worse["id"], "", "--max-trials", "4", "--quiet", code=3, command=())
+    assert few["outcome"] == "INCONCLUSIVE"
+    assert few["trials"] <= 4
     refused = project.run("bisect", found["id"], "--quiet", code=2)
     assert "is a bisect, not a comparison" in refused.stderr
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import bisect_cases as cases
 import pytest
+from store_cases import trial
 
 from perfguard.bisection.state import standing
 from perfguard.bisection.verdict import bisect_json
+from perfguard.report.bisect import cost_line
 
 SHA = f"{5:040x}"
 
@@ -118,3 +120,31 @@ def test_what_is_found_inside_a_merge_takes_the_place_of_the_merge(named):
     alone = bisect_json(outer, inside={**inner, "outcome": "PHANTOM", "culprit": None})
     assert alone["culprit"] == SHA
     assert "the merge itself" in alone["sentence"]
+
+
+def first_run(side, build, at):
+    return trial(
+        id=f"first-{side}-{build}",
+        stage=0,
+        block=build,
+        side=side,
+        build=build,
+        record={"built": {"from_cache": True, "at": at, "key": "k"}},
+    )
+
+
+def test_builds_from_the_cache_are_said_with_the_end_that_they_stand_for():
+    stored = cases.until_done(cases.stored(), slow_from=99)
+    when = {("head", 8): "2026-01-03", ("base", 1): "2026-01-02", ("head", 5): "2026-01-04"}
+    firsts = [first_run(*place, at) for place, at in when.items()]
+    found = bisect_json(replace(stored, trials=(*firsts, *stored.trials)))
+    assert found["outcome"] == "PHANTOM"
+    assert [(one["end"], one["commit"][-4:], one["built_at"]) for one in found["cached_builds"]] == [
+        ("GOOD", "aaaa", "2026-01-02"),
+        (None, "0005", "2026-01-04"),
+        ("BAD", "0008", "2026-01-03"),
+    ]
+    said = "Builds: 3 (3 from the cache of builds, GOOD and BAD among them, the oldest of 2026-01-02)."
+    assert said in cost_line(found)
+    assert bisect_json(stored)["cached_builds"] == []
+    assert "cache" not in cost_line(bisect_json(stored))

@@ -60,8 +60,8 @@ def test_a_path_that_appears_late_and_one_that_is_nowhere(tmp_path):
     folder = tmp_path / "repo"
     shas = make_repository(folder, {"a": "1"}, {"new/b": "1"}, {"a": "2"})
     assert commits(line(folder, shas[0], paths=("new",))) == [shas[1]]
-    with pytest.raises(RevisionError, match="none of these commits holds nowhere"):
-        line(folder, shas[0], paths=("nowhere",))
+    assert line(folder, shas[0], paths=("new",)).absent == ()
+    assert line(folder, shas[0], paths=("nowhere", "a")).absent == ("nowhere",)
 
 
 def test_the_uncommitted_state_is_the_last_candidate(tmp_path):
