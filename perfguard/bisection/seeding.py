@@ -15,7 +15,7 @@ def counts_at_all(comparison: Mapping[str, Any]) -> bool:
     """Do its launches say something of the launches of a search? Instances of one process do not, nor does an INVALID
     comparison.
     """
-    return comparison.get("scope", "full") == "full" and comparison["outcome"] != Outcome.INVALID
+    return bool(comparison.get("scope", "full") == "full" and comparison["outcome"] != Outcome.INVALID)
 
 
 def known_outcome(comparison: Mapping[str, Any], metric: str) -> str:

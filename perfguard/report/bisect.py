@@ -74,8 +74,8 @@ def facts(bisect: Mapping[str, Any]) -> list[str]:
     return [
         f"good  {outcomes.differences(bisect['good'])}",
         f"bad   {outcomes.differences(bisect['bad'])}",
-        f"{units.counted(bisect['commits'], 'commit')} between{unchanged}; searched for {bisect['look_for']} {metric['name']} "
-        f"by {units.share(bisect['margin'])} or more, seed {bisect['seed']}, id {bisect['id']}",
+        f"{units.counted(bisect['commits'], 'commit')} between{unchanged}; searched for {bisect['look_for']} "
+        f"{metric['name']} by {units.share(bisect['margin'])} or more, seed {bisect['seed']}, id {bisect['id']}",
         *([_claimed(claimed, metric)] if claimed else []),
     ]
 
