@@ -1,5 +1,6 @@
 """The command line: parse, one call, print, exit code. Nothing heavy is imported before a command runs."""
 
+import errno
 import signal
 import sys
 from contextlib import suppress
@@ -32,6 +33,7 @@ from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRE
 
 # Named through typer: depending on its version the class is click's or that of a copy of click inside typer.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 def run(arguments: list[str]) -> int:
@@ -61,15 +63,28 @@ def _run(arguments: list[str]) -> int:
         # The reader of our output went away (`| head`), which typer and rich turn into exit code 1: our REGRESSION.
         mute()
         return 0
+    except OSError as error:
+        if error.errno not in UNWRITABLE or error.filename is not None:
+            return _failed(error)
+        return _unwritten(error)
     except Exception as error:
-        import traceback
+        return _failed(error)
 
-        with suppress(OSError):
-            traceback.print_exc()
-        _show(
-            f"perfguard itself failed: {type(error).__name__}: {error}", "what was measured is stored: perfguard runs"
-        )
-        return EXIT_FAILURE
+
+def _failed(error: Exception) -> int:
+    import traceback
+
+    with suppress(OSError):
+        traceback.print_exception(error)
+    _show(f"perfguard itself failed: {type(error).__name__}: {error}", "what was measured is stored: perfguard runs")
+    return EXIT_FAILURE
+
+
+def _unwritten(error: OSError) -> int:
+    """Standard output is a file on a full disk."""
+    _show(f"the output cannot be written: {error.strerror}", "free space, or write to another place")
+    mute()
+    return EXIT_FAILURE
 
 
 def _show(message: str, next_step: str) -> None:
@@ -92,6 +107,11 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
+    except OSError as error:
+        # A reader that went away has what it wanted; a full disk has not.
+        if error.errno in UNWRITABLE:
+            code = _unwritten(error)
+        mute()
     except BaseException:
         mute()
     sys.exit(code)

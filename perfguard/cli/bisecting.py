@@ -284,7 +284,7 @@ def finish(result: dict[str, Any], json_file: str) -> None:
 
     with o.verdict_output():
         if json_file:
-            o.write_json(result, json_file)
+            o.write_measured(result, json_file)
         if json_file != "-":
             render_bisect(result, open_console())
     raise typer.Exit(result["exit_code"])

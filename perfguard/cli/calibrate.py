@@ -56,7 +56,7 @@ def _calibrate(asked: dict[str, Any]) -> None:
         calibration = calibrating.calibrate(request, asked["launches"], repository, store, observer)
     with o.verdict_output():
         if asked["json_file"]:
-            o.write_json(calibration, asked["json_file"])
+            o.write_measured(calibration, asked["json_file"])
         if asked["json_file"] != "-":
             render_calibration(calibration, open_console())
     raise typer.Exit(calibration["exit_code"])

@@ -65,7 +65,7 @@ def _check(asked: dict[str, Any]) -> None:
         trials = store.trials(campaign.id, with_record=False)
     with o.verdict_output():
         if asked["json_file"]:
-            o.write_json(comparison, asked["json_file"])
+            o.write_measured(comparison, asked["json_file"])
         if asked["json_file"] != "-":
             render_comparison(comparison, trials, open_console())
     raise typer.Exit(CODES.get(comparison["outcome"], CANNOT_TELL))

@@ -26,7 +26,7 @@ def finish(comparison: dict[str, Any], store: "Store", json_file: str, hooks: "H
 
     with o.verdict_output():
         if json_file:
-            o.write_json(comparison, json_file)
+            o.write_measured(comparison, json_file)
         if json_file != "-":
             trials = store.trials(comparison["id"], with_record=False)
             render_comparison(comparison, trials, open_console())

@@ -105,7 +105,7 @@ def _finish(result: dict[str, Any], asked: dict[str, Any]) -> NoReturn:
 
     with o.verdict_output():
         if asked["json_file"]:
-            o.write_json(result, asked["json_file"])
+            o.write_measured(result, asked["json_file"])
         if asked["json_file"] != "-":
             if asked["format"] == "md":
                 typer.echo(search_markdown(result), nl=False)

@@ -206,7 +206,7 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
             result = single.run(request, asked["trials"], repository, store, observer)
     with o.verdict_output():
         if asked["json_file"]:
-            o.write_json(result, asked["json_file"])
+            o.write_measured(result, asked["json_file"])
         if asked["json_file"] != "-":
             render_single(result, open_console())
     raise typer.Exit(result["exit_code"])

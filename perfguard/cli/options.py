@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -89,9 +89,25 @@ def mute() -> None:
 
 def check_json(target: str) -> None:
     """Raises UsageError for a file that cannot be written: known before hours of measuring, not after them."""
-    folder = Path(target).absolute().parent
-    if target not in ("", "-") and not (folder.is_dir() and os.access(folder, os.W_OK)):
-        raise UsageError(f"{target} cannot be written: {folder} is not a folder that can be written", "--json -")
+    if target in ("", "-"):
+        return
+    path = Path(target).absolute()
+    if path.exists():
+        if path.is_dir() or not os.access(path, os.W_OK):
+            raise UsageError(f"{target} cannot be written: it is no file that can be written", "--json -")
+    elif not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise UsageError(f"{target} cannot be written: {path.parent} is not a folder that can be written", "--json -")
+
+
+def write_measured(result: Mapping[str, Any], target: str) -> None:
+    """`write_json` of what is stored: where it fails (a full disk) that is said, and the verdict and its exit code
+    hold.
+    """
+    try:
+        write_json(result, target)
+    except UsageError as error:
+        typer.echo(f"error: {error}", err=True)
+        typer.echo(f" next: perfguard show {result['id']} --json FILE", err=True)
 
 
 def write_json(result: Any, target: str) -> None:

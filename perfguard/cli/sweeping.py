@@ -117,7 +117,7 @@ def _finish(result: dict[str, Any], asked: dict[str, Any]) -> None:
 
     with o.verdict_output():
         if asked["json_file"]:
-            o.write_json(result, asked["json_file"])
+            o.write_measured(result, asked["json_file"])
         if asked["markdown"] is not None:
             o.write_text(sweep_markdown(result), asked["markdown"])
         if asked["json_file"] != "-":

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perfguard.subject.leftovers import end_processes, remove_tree
-from perfguard.subject.owner import hold, is_abandoned, sweeping_paused
+from perfguard.subject.owner import hold, is_abandoned, sweeping_paused, unusable
 
 ENTRY_NAME = "entry.json"
 KEPT_NAME = "kept"
@@ -179,6 +179,8 @@ def _folders(root: Path) -> list[Path]:
         return sorted(places(root).iterdir())
     except FileNotFoundError:
         return []
+    except OSError as error:  # $PERFGUARD_CACHE names a file, or a folder of somebody else
+        raise unusable(root, error) from error
 
 
 def _unfinished(folder: Path) -> list[Path]:
