@@ -81,7 +81,8 @@ def with_spares(size: int) -> int:
 
 @dataclass(kw_only=True)
 class Session:
-    """One process measuring one campaign. `trials` mirrors what is stored, in the order it ran."""
+    """One process measuring one campaign. `trials` mirrors what is stored, in the order it ran. `budget_s`: None for
+    the policy's, 0 for none."""
 
     campaign: Campaign
     plans: list[BlockPlan]
@@ -90,6 +91,7 @@ class Session:
     launcher: Launcher
     observer: Observer
     extensions: Sequence[Extension] = ()
+    budget_s: float | None = None
     started_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -137,25 +139,28 @@ class Session:
         return [gated(self.policy.gates, trial, self.trials, links_of(self.campaign)) for trial in trials]
 
 
-def measure_to_verdict(campaign: Campaign, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
-    """Measure until the verdict stands. Raises Interrupted with the command that resumes."""
+def measure_to_verdict(
+    campaign: Campaign, repository: Repository, store: Store, observer: Observer, budget_s: float | None = None
+) -> dict[str, Any]:
+    """Measure until the verdict stands, for `budget_s` in place of the policy's. Raises Interrupted: how to resume."""
     clear_leftovers(observer)
-    plans, trials, extensions = store.blocks(campaign.id), store.trials(campaign.id), store.extensions(campaign.id)
-    resume_command = f"perfguard compare --resume {campaign.id} --db {store.path}"
+    trials: list[Trial] = []
     with (
-        marked_if_interrupted(campaign, trials, store, resume_command),
+        marked_if_interrupted(campaign, trials, store, f"perfguard compare --resume {campaign.id} --db {store.path}"),
         waiting_for_machine(campaign, observer, sm_mhz=calibrated_clock_mhz(campaign, store)) as machine,
         open_workspace() as workspace,
     ):
+        trials += store.trials(campaign.id)  # now: another process may have gone on with it while we waited
         launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
         session = Session(
             campaign=campaign,
-            plans=plans,
+            plans=store.blocks(campaign.id),
             trials=trials,
             store=store,
             launcher=launcher,
             observer=observer,
-            extensions=extensions,
+            extensions=store.extensions(campaign.id),
+            budget_s=budget_s,
         )
         stopped = _measure_until_decided(session)
     return conclude(session, stopped)
@@ -286,7 +291,7 @@ def is_over_budget(session: Session, plan: BlockPlan) -> bool:
 
     The unmeasured first runs of builds that it needs are part of its cost.
     """
-    budget_s = session.policy.budget_s
+    budget_s = session.policy.budget_s if session.budget_s is None else session.budget_s
     if not budget_s:
         return False
     spent_s = time.monotonic() - session.started_s

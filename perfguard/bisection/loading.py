@@ -7,6 +7,7 @@ from typing import Any
 
 from perfguard.bisection.state import Stored
 from perfguard.errors import UsageError
+from perfguard.records import Outcome
 from perfguard.store import Store
 
 
@@ -26,16 +27,33 @@ def load(wanted: str, store: Store, until: str = "") -> Stored:
 
 
 def _confirmations(wanted: str, store: Store, until: str) -> Mapping[int, Mapping[str, Any]]:
-    """Those that came to a verdict, with what they took. One may have been extended since `until`."""
-    found = {}
+    """Those that came to a verdict, with what they took. One may have been extended since `until`.
+
+    Where an INVALID one was done again the later one counts, and both were paid for.
+    """
+    found: dict[int, Mapping[str, Any]] = {}
     for link in store.bisect_links(wanted):
         verdicts = [one for one in store.verdicts(link.other) if _is_by(one.created_at, until)]
-        if link.role == "confirmation" and verdicts:
+        if link.role == "confirmation" and verdicts and not is_open(verdicts[-1].document):
             ran = [t for t in store.trials(link.other, with_record=False) if _is_by(t.started_at, until)]
             num_builds = len({(trial.side, trial.build) for trial in ran})
             took = {"builds": num_builds, "launches_s": fsum(trial.wall_s for trial in ran)}
-            found[link.after] = {**verdicts[-1].document, **took}
+            found[link.after] = {**verdicts[-1].document, **took, **_with_lost(took, found.get(link.after))}
     return found
+
+
+def is_open(comparison: Mapping[str, Any]) -> bool:
+    """It ended for the budget of the bisect, not by what it saw: it goes on with the bisect. An extension has a budget
+    of its own.
+    """
+    return comparison.get("stopped") == "budget" and not comparison.get("extensions")
+
+
+def _with_lost(took: Mapping[str, Any], before: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if before is None or before["outcome"] != Outcome.INVALID:
+        return {}
+    num_lost = before["trials"]["ok"] + before.get("lost_trials", 0)
+    return {**{key: took[key] + before[key] for key in took}, "lost_trials": num_lost}
 
 
 def _is_by(moment: str, until: str) -> bool:

@@ -5,7 +5,7 @@ Which commit is worth a measurement is decided by stats/culprit.py; this module 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import log, log1p, sqrt
 from statistics import median
@@ -82,6 +82,19 @@ def standing(stored: Stored) -> Standing:
     if stored.search.seed_outcome == Outcome.EQUIVALENT:
         return Standing(state="done", decision=decision, is_known_phantom=True)
     return Standing(state=decision.state, decision=decision)
+
+
+def lost_confirmation(stored: Stored, num_invalid: Mapping[int, int]) -> Standing | None:
+    """Where the search stood before its confirmation ended INVALID, if that may be done again: once.
+
+    `num_invalid`: how many confirmations of a position ended so.
+    """
+    kept = {after: one for after, one in stored.confirmations.items() if one["outcome"] != Outcome.INVALID}
+    lost = stored.confirmations.keys() - kept.keys()
+    if not lost or any(num_invalid.get(after, 0) > 1 for after in lost):
+        return None
+    at = standing(replace(stored, confirmations=kept))
+    return at if at.state == "confirm" else None
 
 
 def setup_of(stored: Stored) -> SearchSetup:

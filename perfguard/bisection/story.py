@@ -4,13 +4,14 @@ Joins the edges with the pure decisions (state.py, verdict.py). Holds no formula
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from perfguard import experiment
 from perfguard.bisection.builds import ANCHOR, Workshop
-from perfguard.bisection.loading import load
+from perfguard.bisection.loading import is_open, load
 from perfguard.bisection.plan import PlannedBisect, inner_campaign, plan_further, plan_inside, sides_of_merge
 from perfguard.bisection.readings import Search, read_next
 from perfguard.bisection.state import (
@@ -18,6 +19,7 @@ from perfguard.bisection.state import (
     Standing,
     Stored,
     confirmation,
+    lost_confirmation,
     search_state,
     setup_of,
     standing,
@@ -28,7 +30,7 @@ from perfguard.errors import Interrupted, UsageError
 from perfguard.launching import Launcher
 from perfguard.policy import stored_policy
 from perfguard.pricing import calibrated_clock_mhz
-from perfguard.records import Revision, Trial
+from perfguard.records import Outcome, Revision, Trial
 from perfguard.stats.culprit_links import next_searches
 from perfguard.store import BisectLink, Store
 from perfguard.store.bisects import Role
@@ -99,7 +101,8 @@ def register(planned: PlannedBisect, store: Store) -> None:
 def _to_verdict(job: Job) -> dict[str, Any]:
     """Read until one commit is named, confirm it, and so on until the answer stands."""
     experiment.clear_leftovers(job.watcher)
-    stopped = ""
+    lost = lost_confirmation(load(job.id, job.store), _num_invalid(job))
+    stopped = "" if lost is None else _confirm(job, lost)
     while not stopped and (at := standing(load(job.id, job.store))).state != "done":
         stopped = _read(job) if at.state == "measure" else _confirm(job, at)
     verdict = bisect_json(load(job.id, job.store), stopped=stopped)
@@ -122,6 +125,8 @@ def _read(job: Job) -> str:
         open_workspace() as workspace,
     ):
         stored = load(job.id, job.store)  # now, since another process may have gone on with it while we waited
+        if standing(stored).state != "measure":
+            return ""
         trials += stored.trials
         launcher = Launcher(campaign=campaign, repository=job.repository, workspace=workspace, machine=machine)
         session = experiment.Session(
@@ -173,8 +178,10 @@ def _confirm(job: Job, at: Standing) -> str:
     job.watcher.say(f"confirming {_named(stored, after)} against {_named(stored, before)}, with fresh builds of both")
     link = _open_link(job.store, job.id, "confirmation", before, after)
     if link is None:
+        again = sum(one.role == "confirmation" for one in job.store.bisect_links(job.id) if one.after == after)
         ends = (_revision(job, stored, before), _revision(job, stored, after))
         campaign = inner_campaign(stored.campaign, stored.search, ends, job.repository, kind="compare")
+        campaign = replace(campaign, seed=(campaign.seed + again) % 2**31)  # one done again has orders of its own
         job.store.add_campaign(campaign)
         job.store.add_blocks(campaign.id, experiment.planned_blocks(campaign))
         job.store.add_bisect_link(
@@ -182,11 +189,19 @@ def _confirm(job: Job, at: Standing) -> str:
         )
     else:
         campaign = job.store.campaign(link.other)
+    left_s = job.budget_s - (time.monotonic() - job.started_s) if job.budget_s else None
     try:
-        experiment.measure_to_verdict(campaign, job.repository, job.store, job.watcher)
+        verdict = experiment.measure_to_verdict(campaign, job.repository, job.store, job.watcher, left_s)
     except Interrupted as error:
         raise _interrupted(job, error) from None
-    return ""
+    return "budget" if is_open(verdict) else ""
+
+
+def _num_invalid(job: Job) -> dict[int, int]:
+    """Position -> how many of its confirmations ended INVALID."""
+    links = [link for link in job.store.bisect_links(job.id) if link.role == "confirmation"]
+    verdicts = [(link.after, job.store.latest_verdict(link.other)) for link in links]
+    return Counter(after for after, verdict in verdicts if verdict and verdict["outcome"] == Outcome.INVALID)
 
 
 def _interrupted(job: Job, error: Interrupted) -> Interrupted:
@@ -196,10 +211,12 @@ def _interrupted(job: Job, error: Interrupted) -> Interrupted:
 
 
 def _open_link(store: Store, wanted: str, role: str, before: int, after: int) -> BisectLink | None:
-    """One that was begun and has no verdict yet."""
+    """One that was begun and has no verdict yet, or none but that the budget was used up."""
     for link in store.bisect_links(wanted):
-        if (link.role, link.before, link.after) == (role, before, after) and store.latest_verdict(link.other) is None:
-            return link
+        if (link.role, link.before, link.after) == (role, before, after):
+            verdict = store.latest_verdict(link.other)
+            if verdict is None or is_open(verdict):
+                return link
     return None
 
 

@@ -166,7 +166,8 @@ def _numbers(stored: Stored, at: Standing) -> dict[str, Any]:
     posterior = None if decision is None else decision.posterior
     last = _last_confirmation(stored, at)
     trials = trials_json(stored.trials)
-    by = {"search": trials["ok"], "confirmation": sum(c["trials"]["ok"] for c in stored.confirmations.values())}
+    confirming = sum(c["trials"]["ok"] + c.get("lost_trials", 0) for c in stored.confirmations.values())
+    by = {"search": trials["ok"], "confirmation": confirming}
     probabilities = () if posterior is None else posterior.p_change
     return {
         "probability": _probability(at),

@@ -7,7 +7,7 @@ import bisect_cases as cases
 import pytest
 from store_cases import trial
 
-from perfguard.bisection.state import standing
+from perfguard.bisection.state import lost_confirmation, standing
 from perfguard.bisection.verdict import bisect_json
 from perfguard.report.bisect import cost_line
 
@@ -148,3 +148,16 @@ def test_builds_from_the_cache_are_said_with_the_end_that_they_stand_for():
     assert said in cost_line(found)
     assert bisect_json(stored)["cached_builds"] == []
     assert "cache" not in cost_line(bisect_json(stored))
+
+
+def test_an_invalid_confirmation_may_be_done_again_once(named):
+    lost = replace(named, confirmations={5: cases.comparison("INVALID")})
+    at = lost_confirmation(lost, {5: 1})
+    assert at is not None
+    assert at.decision is not None
+    assert (at.state, at.decision.before, at.decision.after) == ("confirm", 4, 5)
+    assert lost_confirmation(lost, {5: 2}) is None
+    assert lost_confirmation(named, {}) is None
+    assert lost_confirmation(replace(named, confirmations={5: cases.comparison("REGRESSION")}), {}) is None
+    # An end that cannot be measured is no matter of the confirmation.
+    assert lost_confirmation(cases.with_build(lost, 8, "unbuildable", "exit code 1"), {5: 1}) is None
