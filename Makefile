@@ -9,7 +9,7 @@ demo: $(READY)
 	$(BIN)/perfguard demo
 
 test: $(READY) lint
-	$(BIN)/pytest -n 2 -m "not gpu and not soak"
+	$(BIN)/pytest -n 4 -m "not gpu and not soak"
 
 lint: $(READY)
 	$(BIN)/ruff check .
