@@ -23,7 +23,7 @@ def demo(
     folder: Annotated[Path | None, typer.Option(help="Where to leave repository, results and report.")] = None,
     seed: o.Seed = None,
 ) -> None:
-    """The whole story in miniature on any machine, no GPU needed: about ten minutes on two idle cores.
+    """The whole story in miniature on any machine, no GPU needed: an estimated ten minutes on two idle cores.
 
     Example: perfguard demo
     """
