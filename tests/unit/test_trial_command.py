@@ -68,7 +68,8 @@ def test_the_command_runs_in_the_checkout_and_sees_trial_and_commit(tmp_path):
     trial = run(tmp_path, """pwd >&2; env >&2; echo '{"seconds": 1}'""", env={"ASKED": "yes"})
     seen = (tmp_path / "trial" / "stderr.log").read_text().splitlines()
     assert seen[0] == str(tmp_path / "tree")
-    ours = {line for line in seen if line.startswith("PERFGUARD_")}
+    inherited = {f"{name}={value}" for name, value in os.environ.items()}
+    ours = {line for line in seen if line.startswith("PERFGUARD_") and line not in inherited}
     assert ours == {"PERFGUARD_TRIAL=trial-1", f"PERFGUARD_COMMIT={'c' * 40}", "PERFGUARD_OWNER=token"}
     assert "ASKED=yes" in seen
     assert trial.record["environment"]["ASKED"] == "yes"
