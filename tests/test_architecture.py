@@ -94,6 +94,9 @@ ONLY_IN = {
     "typer": {"perfguard.cli"},
     "click": {"perfguard.cli"},
     "torch": {"model", "runners.machine_bench"},
+    "triton": {"model"},
+    "h11": {"runners.engines"},
+    "prometheus_client": {"runners.engines"},
     "safetensors": {"model"},
     "psutil": {"perfguard.machine", "perfguard.trial", "perfguard.subject"},
 }
