@@ -115,6 +115,11 @@ class Session:
         self.with_marks = False
         self.stamps: dict[str, Stamps] = {}
 
+    @property
+    def num_drafted(self) -> int:
+        """Tokens that a cycle drafts for each sequence."""
+        return self.spec.num_draft_tokens
+
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], mode: Mode = "plain", marks: bool = False) -> list[int]:
         """Forgets everything, takes one prompt a sequence in, returns the first new token of each.

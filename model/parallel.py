@@ -29,7 +29,7 @@ class Group:
     world_size: int = 1
     local_rank: int = 0
     is_owner: bool = False
-    marks: Marks = field(default_factory=Marks)
+    marks: Marks = field(default_factory=Marks, compare=False)
     symmetric: SymmetricBuffer | None = None
 
     def share(self, total: int, what: str) -> int:
