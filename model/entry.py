@@ -104,7 +104,8 @@ class Session:
         self.device = device
         self.pathologies = parse_pathologies(spec.pathologies)
         self.target, self.caches, self.rope = loading.load_target_parts(spec, group, device, self.pathologies)
-        self.drafter = loading.load_drafter(spec, self.target, device)
+        self.ops = loading.load_ops(spec, self.target, device)
+        self.drafter = loading.load_drafter(spec, self.target, device, self.ops)
         self.steps = loading.build_steps(spec, self)
         self.sequences = self.steps.sequences
         self.graphs = Graphs(self.sequences, group.marks) if spec.uses_graphs else None
