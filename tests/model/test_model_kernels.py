@@ -17,8 +17,9 @@ from model.weights import save
 
 pytest.importorskip("triton")
 ROOT = Path(__file__).resolve().parents[2]
-# Sums of up to 128 products in another order; and one unit in the last place of bfloat16, of the largest value.
-LIMITS = {"float32": 3e-6, "bfloat16": 2**-7}
+# Sums of up to 128 products in another order; and two units in the last place of bfloat16, of the largest value:
+# the interpreter cuts off where a card rounds.
+LIMITS = {"float32": 3e-6, "bfloat16": 2**-6}
 
 TARGET = TargetConfig(
     vocab_size=96, num_layers=7, hidden_size=32, num_heads=2, num_kv_heads=1, head_dim=16,
@@ -77,7 +78,7 @@ def test_a_kernel_computes_what_pytorch_computes(found, case):
 def test_sequences_decoded_by_kernels_get_the_tokens_of_the_modules(found, mode):
     tokens = found["tokens"]
     assert tokens[f"{mode}-triton"] == tokens[f"{mode}-torch"]
-    assert all(len(ids) == 4 for ids in tokens[f"{mode}-triton"])
+    assert all(len(ids) == 3 for ids in tokens[f"{mode}-triton"])
 
 
 def test_speculation_over_kernels_emits_what_plain_decoding_over_kernels_emits(found):
