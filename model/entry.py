@@ -11,17 +11,17 @@ import platform
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from model.attention import Window
+from model.eagle3 import Draft
 from model.layers import Rope, build_rope, causal_mask
 from model.parallel import Group, join_group, leave_group, pick_device, read_group
 from model.speculate import Drafter, Extension, accept_greedy
-from model.weights import load_draft, load_target
+from model.weights import load_models
 
 API_VERSION = 1
 
@@ -31,7 +31,9 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What a runner may ask for. `draft` None: plain decoding only. `max_len`: slots of the KV caches."""
+    """What a runner may ask for. `target`, `draft`: file, folder or preset (model/sources.py); `draft` None:
+    plain decoding only. `max_len`: slots of the KV caches.
+    """
 
     target: str
     draft: str | None = None
@@ -73,10 +75,13 @@ class Session:
         self.group = group
         self.device = device
         dtype = DTYPES[spec.dtype]
-        self.target = load_target(Path(spec.target), dtype=dtype, device=device, group=group)
+        models = load_models(
+            spec.target, spec.draft, dtype=dtype, device=device, group=group, num_slots=spec.max_len
+        )
+        self.target, self.memory = models.target, models.memory
         self.caches = self.target.new_caches(spec.max_len, dtype=dtype, device=device)
         self.rope = self._rope(self.target.config.head_dim, self.target.config.rope_theta)
-        self.drafter = self._load_drafter(Path(spec.draft)) if spec.draft else None
+        self.drafter = self._new_drafter(models.draft) if models.draft else None
         self.length = 0  # tokens in the target's KV cache; the newest token is not in it yet
         self.newest = -1
         self.extension: Extension | None = None
@@ -169,6 +174,7 @@ class Session:
             "target": asdict(self.target.config),
             "tap_layers": list(self.target.config.tap_layers),
             "draft": asdict(self.drafter.draft.config) if self.drafter else None,
+            "memory": self.memory.as_json(),
             "world_size": self.group.world_size,
             "rank": self.group.rank,
             "num_threads": torch.get_num_threads(),
@@ -212,12 +218,11 @@ class Session:
             device=self.device,
         )
 
-    def _load_drafter(self, path: Path) -> Drafter:
-        dtype = DTYPES[self.spec.dtype]
-        draft = load_draft(path, dtype=dtype, device=self.device)
+    def _new_drafter(self, draft: Draft) -> Drafter:
+        new_cache = draft.midlayer.self_attn.new_cache
         return Drafter(
             draft=draft,
-            embed_tokens=self.target.embed_tokens,
-            cache=draft.midlayer.self_attn.new_cache(self.spec.max_len, dtype=dtype, device=self.device),
+            embed_tokens=draft.embed_tokens or self.target.embed_tokens,
+            cache=new_cache(self.spec.max_len, dtype=DTYPES[self.spec.dtype], device=self.device),
             rope=self._rope(draft.config.head_dim, draft.config.rope_theta),
         )

@@ -56,19 +56,16 @@ class Drafter:
 
     def propose(self, feature_11H: Tensor, slot: int, num_tokens: int) -> Tensor:
         """K drafted tokens from the last accepted feature; its slot is `slot`. No forward after the last."""
-        tokens_11 = [self._choose(feature_11H)]
+        tokens_11 = [self.draft.choose(feature_11H)]
         for step in range(1, num_tokens):
             feature_11H = self._forward(tokens_11[-1], feature_11H, slot + step)
-            tokens_11.append(self._choose(feature_11H))
+            tokens_11.append(self.draft.choose(feature_11H))
         return torch.cat(tokens_11, dim=1)[0]
 
     def _forward(self, tokens_1T: Tensor, h_1TH: Tensor, start: int) -> Tensor:
         mask_TS = causal_mask(tokens_1T.shape[1], start, tokens_1T.device)
         window = Window(start=start, rope=self.rope, mask_TS=mask_TS)
         return self.draft(self.embed_tokens(tokens_1T), h_1TH, window, self.cache)
-
-    def _choose(self, feature_11H: Tensor) -> Tensor:
-        return self.draft.logits(feature_11H).argmax(-1)
 
 
 def accept_greedy(drafted: Sequence[int], verified: Sequence[int]) -> list[int]:
