@@ -99,10 +99,6 @@ class Draft(nn.Module):
         """Ids of the target's vocabulary. d2t holds offsets: target id = draft id + d2t[draft id]."""
         return ids + self.d2t[ids] if self.config.has_own_vocabulary else ids
 
-    def choose(self, feature_BTH: Tensor) -> Tensor:
-        """The likeliest token after each row, as an id of the target's vocabulary."""
-        return self.to_target(self.logits(feature_BTH).argmax(-1))
-
 
 def _norm_of_each_tap(config: DraftConfig) -> nn.ModuleList:
     return nn.ModuleList(nn.RMSNorm(config.target_hidden_size, config.norm_eps) for _ in range(config.num_taps))

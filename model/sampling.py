@@ -12,8 +12,6 @@ from torch import Tensor
 
 from model.hashing import uniforms
 
-# One stream of coins a purpose, each a key of model.hashing.
-DRAFT_KEY, ACCEPT_KEY, LAST_KEY = 0x5EED0001, 0x5EED0002, 0x5EED0003
 GOLDEN = 0.6180339887498949  # multiples of the golden ratio fill [0, 1) most evenly
 
 

@@ -10,6 +10,7 @@ from hf_checkpoints import random_model
 from model.attention import Window
 from model.checkpoint import read_config
 from model.entry import build
+from model.evaluate import generate_plain
 from model.layers import build_rope, causal_mask
 from model.parallel import Group
 from model.weights import load_target
@@ -91,7 +92,7 @@ def test_a_session_decodes_a_checkpoint_cut_to_its_first_layers(checkpoint):
     folder, _ = checkpoint
     session = build({"target": f"{folder}?layers=7", "max_len": 16})
     assert session.describe()["target"]["num_layers"] == 7
-    assert 0 <= session.decode(session.prefill([5, 17, 60])) < 61
+    assert all(0 <= token < 61 for token in generate_plain(session, [5, 17, 60], 4))
 
 
 def change_config(folder, copy, **changes):

@@ -11,6 +11,7 @@ from model.config import DraftConfig, TargetConfig
 from model.decoder import Decoder
 from model.eagle3 import Draft
 from model.entry import build
+from model.evaluate import generate_eagle3, generate_plain
 from model.hashing import key_of, uniforms
 from model.layers import build_rope, causal_mask
 from model.parallel import SINGLE, Group
@@ -156,14 +157,7 @@ def test_a_preset_is_cut_to_its_first_layers_and_keeps_its_widths():
 def test_a_session_speculates_on_a_preset_and_says_what_it_needs():
     spec = {"target": "preset:tiny?layers=7&seed=4", "draft": "preset:tiny?seed=4", "dtype": "float64", "max_len": 32}
     session = build(spec)
-    token = session.prefill([1, 2, 3], mode="eagle3")
-    emitted = []
-    while len(emitted) < 8:
-        drafted = session.draft()
-        emitted += session.accept(drafted, session.verify(drafted))
-    token = session.prefill([1, 2, 3])
-    plain = [token := session.decode(token) for _ in range(8)]
-    assert emitted[:8] == plain
+    assert generate_eagle3(session, [1, 2, 3], 9)[0] == generate_plain(session, [1, 2, 3], 9)
     assert session.describe()["memory"]["weights_bytes"] == 8 * num_parameters(session.target)
 
 
