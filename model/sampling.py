@@ -71,16 +71,6 @@ def even_coins(cycle: Tensor, num_sequences: int) -> Tensor:
     return (number_B.double() * GOLDEN).frac()
 
 
-def rates_of_length(accept_length: float, num_draft_tokens: int) -> list[float]:
-    """Rates by position whose mean accept length (bonus included) is the wanted one, with the least spread.
-
-    Ones, then one fraction, then zeros. Raises ValueError if K drafted tokens cannot give that length.
-    """
-    if not 1 <= accept_length <= num_draft_tokens + 1:
-        raise ValueError(f"accept length {accept_length} is not within 1..{num_draft_tokens + 1}")
-    return [min(1.0, max(0.0, accept_length - 1 - place)) for place in range(num_draft_tokens)]
-
-
 def check_rates(rates: list[float], num_draft_tokens: int) -> None:
     """Raises ValueError: one rate for each drafted token, each within 0..1 and none above the one before."""
     if len(rates) != num_draft_tokens:

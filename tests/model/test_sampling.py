@@ -14,7 +14,6 @@ from model.sampling import (
     coins,
     even_coins,
     probabilities,
-    rates_of_length,
     sample,
 )
 
@@ -134,17 +133,6 @@ def test_temperature_sharpens_by_powers():
     torch.testing.assert_close(probabilities(logits, 1.0), torch.tensor([1, 2, 4]) / 7)
     torch.testing.assert_close(probabilities(logits, 0.5), torch.tensor([1, 4, 16]) / 21)
     assert probabilities(logits.bfloat16(), 1.0).dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    ("length", "rates"),
-    [(1.0, [0, 0, 0]), (1.25, [0.25, 0, 0]), (2.0, [1, 0, 0]), (2.6, [1, 0.6, 0]), (4.0, [1, 1, 1])],
-)
-def test_a_wanted_length_becomes_ones_one_fraction_and_zeros(length, rates):
-    assert rates_of_length(length, 3) == pytest.approx(rates)
-    for wrong in (0.9, 4.1, float("nan")):
-        with pytest.raises(ValueError, match=r"is not within 1\.\.4"):
-            rates_of_length(wrong, 3)
 
 
 @pytest.mark.parametrize("num_sequences", [1, 4])
