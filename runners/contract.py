@@ -21,6 +21,10 @@ class UnbuildableError(Exception):
     """The subject cannot be measured at this commit: it does not import or speaks an unknown contract."""
 
 
+class InvalidError(Exception):
+    """The run ended well, but what was measured is not what was asked for."""
+
+
 class TogetherError(UnbuildableError):
     """The subjects of one launch cannot live in one process; each may well be measured in launches of its own."""
 

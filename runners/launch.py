@@ -14,7 +14,7 @@ from typing import Any
 
 from perfguard import protocol
 from runners import observe, origin
-from runners.contract import Launch, Measurement, TogetherError, UnbuildableError
+from runners.contract import InvalidError, Launch, Measurement, TogetherError, UnbuildableError
 
 RUNNERS = {"tp_moe": "runners.tp_moe", "fake": "runners.fake"}
 IN_PROCESS = {"tp_moe": "runners.in_process", "fake": "runners.fake_in_process"}
@@ -24,6 +24,7 @@ PREFIXES = {
     origin.OriginError: "origin: ",
     TogetherError: "unbuildable: in-process: ",
     UnbuildableError: "unbuildable: ",
+    InvalidError: "invalid: ",
 }
 
 

@@ -22,7 +22,8 @@ def toml(tmp_path):
 
 def test_without_a_file_there_is_what_perfguard_brings(tmp_path):
     config = load(tmp_path)
-    assert (sorted(config.workloads), config.policy, config.path) == (["fake", "moe-eagle3"], Policy(), None)
+    brought = ["fake", "mixtral-8x7b", "moe-eagle3", "qwen3-235b-a22b", "qwen3-30b-a3b"]
+    assert (sorted(config.workloads), config.policy, config.path) == (brought, Policy(), None)
 
 
 def test_a_workload_of_ones_own_is_read_with_all_it_says(toml):
