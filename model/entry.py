@@ -124,6 +124,7 @@ class Session:
         self.lengths: list[int] = [0] * spec.batch  # tokens in the target's cache, as far as was read
         self.phase = ""  # of a cycle: "draft", "verify" or "accept" comes next; "" if the draft saw nothing
         self.with_marks = False
+        self.peak_bytes = 0
         self.stamps: dict[str, Stamps] = {}
 
     @property
@@ -205,7 +206,11 @@ class Session:
 
     def probe(self) -> dict[str, Any]:
         """What the device and its links can do now, apart from the model; docs/protocol.md says what."""
-        return probe(self.group, self.device, self.target.config.hidden_size, self.spec)
+        self.peak_bytes = self.peak_memory_bytes()
+        found = probe(self.group, self.device, self.target.config.hidden_size, self.spec)
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)  # what the probe took is not the model's
+        return found
 
     def step_bytes(self, num_rows: int, distinct_experts: float, context: int) -> float:
         """Bytes that this rank has to move for one target forward: docs/model.md has the formula."""
@@ -213,7 +218,7 @@ class Session:
 
     def peak_memory_bytes(self) -> int:
         """CUDA: most memory that tensors held. CPU: most memory the process held."""
-        return describing.peak_memory_bytes(self.device)
+        return max(self.peak_bytes, describing.peak_memory_bytes(self.device))
 
     def describe(self) -> dict[str, Any]:
         """What runs here, JSON-ready: configuration, ranks and versions."""
