@@ -1,8 +1,8 @@
 """Runner tp_moe with several instances in one launch: built in the order of the spec's slots, replayed in turn.
 
 A turn is one batch of prompts in one mode on one instance; in every round each instance has one turn, in an order drawn
-for that round. Timing and values are those of a launch of its own (tp_moe_decode, eagle3_decode). Must not know which slot
-belongs to which side, and must not import torch.
+for that round. Timing and values are those of a launch of its own (tp_moe_decode, eagle3_decode). Must not know which
+slot belongs to which side, and must not import torch.
 """
 
 import random
