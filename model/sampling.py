@@ -66,7 +66,7 @@ def coins(cycle: Tensor, num_sequences: int, num_coins: int, key: int) -> Tensor
 
 
 def even_coins(cycle: Tensor, num_sequences: int) -> Tensor:
-    """u_B for accept_synthetic, spread so evenly that a rate is met to about 2 in n coins, not 1 in sqrt(n)."""
+    """u_B for accept_synthetic, spread so evenly that n coins meet a rate to about 3 in n, not 1 in sqrt(n)."""
     number_B = cycle * num_sequences + torch.arange(num_sequences, device=cycle.device)
     return (number_B.double() * GOLDEN).frac()
 
