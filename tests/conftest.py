@@ -1,10 +1,16 @@
 """What tests of several folders share: a machine with scripted GPUs."""
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 from standin import Script, build_standin, play_here
+
+# A shell that starts tests in the background has them ignore Ctrl-C, and what they start would inherit that: tests that
+# interrupt a run would then wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
