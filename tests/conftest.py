@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from standin import Script, build_standin, play_here
 
-# A shell that starts tests in the background has them ignore Ctrl-C, and what they start would inherit that: tests that
-# interrupt a run would then wait for ever.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that starts tests in the background has them ignore Ctrl-C (nohup: a closed terminal as well), and what they
+# start would inherit that: tests that interrupt a run would wait for ever.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
