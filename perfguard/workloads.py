@@ -106,4 +106,5 @@ def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:
     tp = merged.get("tp", 1)
     if not isinstance(tp, int) or tp < 1:
         raise UsageError(f"tp={tp!r} is not a whole number of ranks of at least 1", "--set tp=2")
-    return replace(workload, params=merged, world_size=tp)
+    # An engine starts its own ranks: of ours there is one, the client.
+    return replace(workload, params=merged, world_size=1 if workload.runner == "engine" else tp)

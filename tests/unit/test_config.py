@@ -92,7 +92,7 @@ def test_a_workload_may_be_based_on_one_of_the_same_file(toml):
         ("[workload.x]\nmetrics = [{name = 's'}]\n", "[workload.x]: no command"),
         ("[workload.x]\ncommand = 'true'\n", "[workload.x]: no primary metric"),
         ("[workload.x]\ncommand = 3\n", "command is neither a string nor a list of strings"),
-        ("[workload.x]\nrunner = 'sglang'\n", "runner 'sglang' is none of tp_moe, fake, command"),
+        ("[workload.x]\nrunner = 'sglang'\n", "runner 'sglang' is none of tp_moe, fake, engine, command"),
         ("[workload.x]\nbased_on = 'moe'\n", "no workload 'moe'"),
         (
             "[workload.x]\nbased_on = 'moe-eagle3'\nparams = {tokns = 3}\n",
