@@ -59,8 +59,8 @@ class Result:
     `samples` maps a name to seconds per iteration (or counts); `counts` maps mode to counts; `origin` maps a
     module of the subject to {"path", "sha256"}; `environment` is what this process sees at run time; `software` what
     is installed for it and what of torch is loaded. `slots` answers those of the spec, one mapping of SLOT_FIELDS
-    each; then the fields of the same names above stay empty. `reasons`, each {"code", "text"}, say why what was measured
-    must not count; `engine` is what a server that was measured is and says of itself, by mode.
+    each; then the fields of the same names above stay empty. `reasons`, each {"code", "text"}, say why what was
+    measured must not count; `engine` is what a server that was measured is and says of itself, by mode.
     """
 
     trial: str

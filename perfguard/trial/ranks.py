@@ -98,7 +98,7 @@ def _params(request: TrialRequest) -> dict[str, Any]:
 
 
 def _is_client(request: TrialRequest) -> bool:
-    """The runner of an engine is the client, which has to be the same for both arms: the arm's Python is the server's."""
+    """The runner of an engine is the client, the same for both arms: the arm's Python is for the server."""
     return request.workload.runner == "engine"
 
 

@@ -31,6 +31,14 @@ def is_zombie(pid: int) -> bool:
     return _stat(pid)[:1] == ["Z"]
 
 
+def name_of(pid: int) -> str:
+    """Engines rename their processes: VLLM::EngineCor."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def command_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
