@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from perfguard.engine_workloads import ENGINES
 from perfguard.errors import UsageError
 from perfguard.records import Better, Metric, Workload
 
@@ -51,6 +52,7 @@ BUILT_IN = (
         metrics=(_PLAIN[0], _EAGLE3[0], _EAGLE3[1]),
         params={"speed": 100.0, "noise": 0.01, "tp": 1},
     ),
+    *ENGINES,
 )
 
 
@@ -93,6 +95,11 @@ def with_modes(workload: Workload, choice: str) -> Workload:
         raise UsageError(f"--modes {choice!r}: {workload.name} has {', '.join(workload.modes)}", "perfguard workloads")
     metrics = tuple(m for m in workload.metrics if m.name.startswith(choice))
     return replace(workload, modes=(choice,), metrics=metrics)
+
+
+def default_modes(workload: Workload) -> str:
+    """What is measured where nobody chooses: of an engine, whose every mode is a server that has to load, the first."""
+    return workload.modes[0] if workload.runner == "engine" and workload.modes else ""
 
 
 def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:

@@ -60,8 +60,6 @@ class Dialect:
     by_request: RequestNames | None = None
     by_counter: CounterNames | None = None
     generated_tokens: str = ""
-    takes_ids: bool = True
-    takes_ignore_eos: bool = True
 
 
 def openai_models(ask: Ask) -> tuple[str, ...]:

@@ -11,26 +11,32 @@ from runners.engines.dialect import Dialect
 from runners.engines.measuring import measure
 from runners.engines.params import EngineParams
 from runners.engines.records import Endpoint, Load, Observation
+from runners.engines.wires import find
 
 # Two rounds whose token times differ by less than this are one level: what is left of a start is 2 % at most.
 STEADY_SHARE = 0.02
+# Servers behind these wires refuse `ignore_eos`: their answers end where the model says so.
+STRICT = ("openai", "transformers", "transformers-chat")
 # So that prompts of the rounds of a warm-up are never those that are measured.
 WARMUP_SEED = 1_000_003
 
 
 def load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
     """What is measured. Raises ValueError for a file of prompts that cannot be used."""
+    wire = params.wire or dialect.wire
+    as_text = params.text_prompts or not find(wire).takes_ids
     given = prompts.read_file(Path(params.prompt_file)) if params.prompt_file else None
     return Load(
-        prompts=given or prompts.shipped(as_text=not dialect.takes_ids),
+        prompts=given or prompts.shipped(as_text=as_text, num_prompt_tokens=params.prompt_tokens),
         num_requests=params.requests,
         num_tokens=params.tokens,
         concurrency=params.concurrency,
         rate_per_s=params.rate_per_s,
         seed=seed,
         timeout_s=params.request_timeout_s,
-        ignore_eos=dialect.takes_ignore_eos,
+        ignore_eos=params.ignore_eos and wire not in STRICT,
         realtime=params.realtime,
+        max_wait_share=params.max_wait_share,
     )
 
 

@@ -8,6 +8,4 @@ OPENAI = Dialect(
     command="",  # every one is started in its own way
     ready=("/v1/models",),
     models=openai_models,
-    takes_ids=False,
-    takes_ignore_eos=False,
 )

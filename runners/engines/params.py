@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from runners.contract import parse_params
+from runners.engines.limits import MAX_WAIT_SHARE
 
 # Lists of words; a text is taken apart as a shell would.
 WORD_LISTS = ("args", "speculative_args")
@@ -38,6 +39,8 @@ class EngineParams:
     wire: str = ""
     requests: int = 16
     tokens: int = 128  # new tokens of each request
+    prompt_tokens: int = 0  # of the shipped token ids; 0: as they are
+    text_prompts: bool = False  # the shipped texts in place of the shipped token ids, which mean nothing
     prompt_file: str = ""
     concurrency: int = 1
     rate_per_s: float = 0.0  # above 0: an open loop
@@ -47,7 +50,9 @@ class EngineParams:
     warmup_rounds: int = 5  # at most
     stop_grace_s: float = 10.0
     synthetic_accept_length: float = 0.0  # 0: as the draft does
+    ignore_eos: bool = True  # where the wire can say it
     realtime: bool = False
+    max_wait_share: float = MAX_WAIT_SHARE  # of the client for a processor, before a trial is void
 
 
 def read_params(given: Mapping[str, Any]) -> EngineParams:

@@ -10,6 +10,4 @@ TRANSFORMERS = Dialect(
     distributions=("transformers",),
     ready=("/health",),
     models=openai_models,
-    takes_ids=False,
-    takes_ignore_eos=False,
 )
