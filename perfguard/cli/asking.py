@@ -61,10 +61,11 @@ def project_config(repo: Path) -> Config:
 
 def workload_options(asked: dict[str, Any]) -> WorkloadOptions:
     same = ("metric", "better", "unit", "read", "setup", "timeout", "ready_timeout", "modes")
+    attached = [f"url={asked['url']}"] if asked.get("url") else []
     return WorkloadOptions(
         name=asked["workload"],
         command=asked["command"] or (),
-        params=asked["set_"] or (),
+        params=[*(asked["set_"] or ()), *attached],
         **{name: asked[name] for name in same},
     )
 

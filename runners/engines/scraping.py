@@ -22,7 +22,8 @@ def settled(ask: Ask, before: str, name: str, num_tokens: int | None) -> str:
         return text
     until_s = time.monotonic() + SETTLE_S
     first = totals(before).get(name, 0.0)
-    while time.monotonic() < until_s and totals(text).get(name, 0.0) - first < (num_tokens or 0):
+    # A server that answers no more has died, and then nothing is worth waiting for.
+    while text and time.monotonic() < until_s and totals(text).get(name, 0.0) - first < (num_tokens or 0):
         time.sleep(LOOK_S)
         text = scrape(ask)
     return text

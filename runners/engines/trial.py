@@ -151,7 +151,7 @@ def speculated(job: Job, found: Acceptance | None) -> Iterator[Reason]:
 
 
 def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[Reason]:
-    """The server ended, or one of its processes did and requests failed: it may answer for a while without an engine."""
+    """The server ended, or one of its processes did and requests failed: it answers for a while without an engine."""
     code = servers.exit_code(server)
     failed = any(answer.error for answer in seen.answers)
     gone = sorted(set(alive.items()) - set(servers.names(server).items())) if failed else []
@@ -209,7 +209,7 @@ def merged(parts: Sequence[Part]) -> Measurement:
         values=values,
         samples=samples,
         counts={name: counts(part) for name, part in named.items() if part.mode in seen},
-        digests={name: seen[part.mode].digest for name, part in named.items() if part.mode in seen and has_digest(part)},
+        digests={name: seen[part.mode].digest for name, part in named.items() if has_digest(part)},
         warmup={name: part.warmup for name, part in named.items() if part.mode in seen},
         origin={name: file for part in parts for name, file in part.origin.items()},
         load_s=parts[0].load_s,
@@ -221,8 +221,9 @@ def merged(parts: Sequence[Part]) -> Measurement:
 
 def has_digest(part: Part) -> bool:
     """Prompts that differ from trial to trial have answers that differ."""
-    is_drawn_anew = part.engine["is_attached"] and part.engine["prefix_cache"] == said_of_cache("unique", "")
-    return bool(part.observation and part.observation.digest) and not is_drawn_anew
+    if part.observation is None or not part.observation.digest:
+        return False
+    return not (part.engine["is_attached"] and part.engine["prefix_cache"] == said_of_cache("unique", ""))
 
 
 def accept_values(found: Acceptance | None) -> dict[str, float]:

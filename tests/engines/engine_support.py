@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "e2e"))
-from cli_support import Project
+from cli_support import Project, is_alive  # noqa: F401 (handed on)
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDINS = Path(__file__).parent / "standins"
 VERSION = "0.5.6"
 # Little, so that a trial takes a second: what is tested is who is asked and what is made of the answers.
-SMALL = {"requests": 4, "tokens": 12, "warmup_requests": 1, "warmup_rounds": 2, "model": "models/tiny", "max_wait_share": 1.0}
+SMALL = {
+    "requests": 4,
+    "tokens": 12,
+    "warmup_requests": 1,
+    "warmup_rounds": 2,
+    "model": "models/tiny",
+    "max_wait_share": 1.0,  # machines that run tests are busy
+}
 PACKAGES = {
     "sglang": {"sglang/launch_server.py": "from standins.sglang import main"},
     "vllm": {
@@ -30,11 +37,14 @@ def engine_files(engine: str, **script: Any) -> dict[str, Any]:
     own = {f"standins/{path.name}": path.read_text() for path in STANDINS.glob("*.py")}
     for name, code in PACKAGES[engine].items():
         own[name] = f'{code}\n\nif __name__ == "__main__":\n    main("{VERSION}")\n' if code else ""
-    return {**own, f"{engine}/__init__.py": "", f"{engine}/version.py": f'__version__ = "{VERSION}"\n', **plan(**script)}
+    package = {f"{engine}/__init__.py": "", f"{engine}/version.py": f'__version__ = "{VERSION}"\n'}
+    return {**own, **package, **plan(**script)}
 
 
 def plan(**script: Any) -> dict[str, Any]:
     return {"standin.json": script}
+
+
 
 
 def sets(**params: Any) -> list[str]:

@@ -132,8 +132,8 @@ async def send_whole(writer: asyncio.StreamWriter, status: int, kind: str, body:
 
 
 async def send_stream(state: State, writer: asyncio.StreamWriter, events: Stream) -> None:
-    head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    writer.write(head.encode())
+    head = ("HTTP/1.1 200 OK", "Content-Type: text/event-stream", "Transfer-Encoding: chunked", "Connection: close")
+    writer.write("\r\n".join([*head, "", ""]).encode())
     state.running += 1
     try:
         async for event in events:

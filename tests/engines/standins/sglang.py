@@ -35,7 +35,7 @@ def main(version: str) -> None:
     script = read_script()
     misbehave_at_start(script)
     state = State(script=script, speculates=asked.speculative_algorithm is not None, accept=accept(script))
-    told = {"version": script.version or version, "model_path": script.model or asked.model_path, **vars(asked)}
+    told = {**vars(asked), "version": script.version or version, "model_path": script.model or asked.model_path}
     run(serve(state, routes(told), asked.host, int(asked.port)))
 
 
