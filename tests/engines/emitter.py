@@ -32,7 +32,7 @@ class Scenario:
     usage: bool = True
     ids: bool = True
     done: bool = True
-    held_back: bool = False  # everything in one go at the end
+    held_back: bool = False  # everything in one go after `first_s`
     serial: bool = False  # one request at a time: the others queue
 
 
@@ -97,12 +97,16 @@ async def stream(server: Server, path: str, body: dict, writer: asyncio.StreamWr
     stop = plan.ends_after if ending != "whole" else len(events)
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     begin_ns = record["received_ns"] + round(plan.first_s * 1e9)
+    if plan.held_back:
+        await asyncio.sleep(plan.first_s)
+        writer.write(b"".join(chunk(event) for _, event in events[:stop]))
+        stop = 0
     for number, (count, event) in enumerate(events[:stop]):
-        if not plan.held_back:
-            await asyncio.sleep(max(0.0, (begin_ns + round(number * plan.gap_s * 1e9) - clock_ns()) / 1e9))
+        await asyncio.sleep(max(0.0, (begin_ns + round(number * plan.gap_s * 1e9) - clock_ns()) / 1e9))
         record["sent"].append((clock_ns(), count))
         writer.write(chunk(event))
-    await finish(plan, ending, path, sum(count for count, _ in events[:stop]), writer)
+    num = asked if plan.held_back else sum(count for count, _ in events[:stop])
+    await finish(plan, ending, path, num, writer)
 
 
 async def finish(plan: Scenario, ending: str, path: str, num: int, writer: asyncio.StreamWriter) -> None:
