@@ -95,18 +95,18 @@ def judge_client(client: ClientTime | None, ttft_s: float | None, max_wait_share
 def scheduled(realtime: bool) -> Iterator[str]:
     """The calling thread under SCHED_RR inside, where asked for and permitted; yields how it is scheduled.
 
-    Children of it would not inherit the turn (SCHED_RESET_ON_FORK).
+    A process started inside would inherit it: none is.
     """
     if not realtime:
         yield "ordinary"
         return
     policy, param = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except (OSError, AttributeError) as error:
         yield f"ordinary: SCHED_RR was asked for and not granted ({type(error).__name__}: {error})"
         return
     try:
         yield "SCHED_RR"
     finally:
-        os.sched_setscheduler(0, policy & ~os.SCHED_RESET_ON_FORK, param)
+        os.sched_setscheduler(0, policy, param)

@@ -5,6 +5,7 @@ Pure; blind to whether the numbers are good or bad. The thresholds are those of 
 
 import math
 import statistics
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
@@ -117,8 +118,8 @@ def _saturated(answers: Sequence[Answer], sent: Sequence[Exchange]) -> Reason | 
 
 def unfinished(sent: Sequence[Exchange]) -> list[int]:
     """How many requests were under way when each was due, itself not counted."""
-    ends = [exchange.ended_ns for exchange in sent]
-    return [sum(end > exchange.scheduled_ns for end in ends[:place]) for place, exchange in enumerate(sent)]
+    ends = sorted(exchange.ended_ns for exchange in sent)
+    return [place - bisect_right(ends, exchange.scheduled_ns) for place, exchange in enumerate(sent)]
 
 
 def steady_deviation(pending: Sequence[int], mean_s: float, span_s: float) -> float:
