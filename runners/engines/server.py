@@ -38,6 +38,7 @@ LOOK_S = 0.05
 # What a child that lost its parent may take to follow it, before it is killed.
 ORPHAN_GRACE_S = 2.0
 KILL_WAIT_S = 30.0
+FOLLOW_S = 1.0
 PORT_WAIT_S = 60.0
 TAIL_LINES = 20
 TAIL_BYTES = 16384
@@ -131,6 +132,12 @@ def refuse_dead(server: Server) -> None:
 def exit_code(server: Server) -> int | None:
     """None while it runs, or where it is not ours."""
     return None if server.process is None else server.process.poll()
+
+
+def exit_code_soon(server: Server) -> int | None:
+    """The same for a server that failed: connections end before their process does."""
+    _wait(lambda: exit_code(server) is not None, FOLLOW_S)
+    return exit_code(server)
 
 
 def pids(server: Server) -> list[int]:

@@ -152,8 +152,8 @@ def speculated(job: Job, found: Acceptance | None) -> Iterator[Reason]:
 
 def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[Reason]:
     """The server ended, or one of its processes did and requests failed: it answers for a while without an engine."""
-    code = servers.exit_code(server)
     failed = any(answer.error for answer in seen.answers)
+    code = servers.exit_code_soon(server) if failed else servers.exit_code(server)
     gone = sorted(set(alive.items()) - set(servers.names(server).items())) if failed else []
     if code is None and not gone:
         return
