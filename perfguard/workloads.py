@@ -102,7 +102,8 @@ def own_params(workload: Workload) -> Mapping[str, Any]:
     """The parameters that tell a workload from others; of an engine those that are not as for any server."""
     if workload.runner != "engine":
         return workload.params
-    return {name: value for name, value in workload.params.items() if name == "engine" or value != ENGINE_PARAMS.get(name)}
+    usual = {name: value for name, value in ENGINE_PARAMS.items() if name != "engine"}
+    return {name: value for name, value in workload.params.items() if value != usual.get(name)}
 
 
 def default_modes(workload: Workload) -> str:
