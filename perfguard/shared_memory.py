@@ -68,13 +68,20 @@ def _removed(path: Path) -> bool:
 def _in_use(place: Path) -> Iterator[str]:
     """Names below `place` that any process whom we may look at has mapped or open."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            for line in Path("/proc", pid, "maps").read_text(encoding="utf-8", errors="replace").splitlines():
-                path = line.partition("/")[1] + line.partition("/")[2]
-                if path.startswith(f"{place}/"):
-                    yield Path(path.removesuffix(" (deleted)")).name
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(f"/proc/{pid}/fd"):
-                target = os.readlink(entry.path)
-                if target.startswith(f"{place}/"):
-                    yield Path(target).name
+        for path in (*_mapped(pid), *_open(pid)):
+            if path.startswith(f"{place}/"):
+                yield Path(path.removesuffix(" (deleted)")).name
+
+
+def _mapped(pid: str) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc", pid, "maps").read_text(encoding="utf-8", errors="replace").splitlines():
+            yield line[line.find("/") :]
+
+
+def _open(pid: str) -> Iterator[str]:
+    folder = f"/proc/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                yield os.readlink(f"{folder}/{name}")

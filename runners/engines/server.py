@@ -32,12 +32,14 @@ NOT_INHERITED = (
 )  # fmt: skip
 # Ours, for ranks that compute; an engine chooses by itself unless somebody asks.
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# A start takes a minute at least, and a load at full speed should not be asked often.
+# Small servers are there at once; a large one loads for minutes and should not be asked often.
 FIRST_POLL_S, LATER_POLL_S, YOUNG_S = 0.05, 0.5, 5.0
 LOOK_S = 0.05
 # What a child that lost its parent may take to follow it, before it is killed.
 ORPHAN_GRACE_S = 2.0
-KILL_WAIT_S = 30.0
+# Taking a GPU's memory down holds a killed process for half a minute and more.
+KILL_WAIT_S = 120.0
+# How long after its connections a server's process may end.
 FOLLOW_S = 1.0
 PORT_WAIT_S = 60.0
 TAIL_LINES = 20

@@ -120,6 +120,10 @@ def test_one_running_server_against_one_of_our_own_is_refused(tmp_path):
     options = ("--head-set", "url=http://127.0.0.1:1", *sets())
     done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", *options, code=2)
     assert "only head is a running server" in done.stderr
+    running = ("--set", "url=http://127.0.0.1:1", *sets())
+    project.commit(plan(gap_s=0.003))
+    done = project.run("bisect", "HEAD~1", "HEAD", "-w", "vllm", *running, code=2)
+    assert "a url is one that runs" in done.stderr
 
 
 def test_a_killed_perfguard_leaves_no_engine_and_no_shared_memory_behind_the_next_start(tmp_path):

@@ -204,6 +204,15 @@ def wait_for_port(port, limit_s=20.0):
 
 
 
+def test_a_server_of_any_other_kind_is_started_by_a_command_of_one_s_own(tmp_path):
+    """Strict OpenAI: prompts are texts, and nothing is asked that the interface does not know."""
+    command = "{python} -m vllm.entrypoints.openai.api_server --model {model} --host {host} --port {port}"
+    result = launch(tmp_path, "vllm", {}, engine="openai", command=command)
+    assert (result["status"], codes_of(result)) == ("ok", [])
+    assert result["engine"]["load"]["version"] == ""
+    assert result["values"]["output_throughput"] > 0
+
+
 def test_the_environment_of_a_server_is_what_the_arm_asks_for_without_what_is_meant_for_ranks():
     from runners.engines.server import environment
 
