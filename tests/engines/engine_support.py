@@ -65,11 +65,11 @@ def engine_project(folder: Path, engine: str, **script: Any) -> Project:
 
 
 def launch(
-    folder: Path, engine: str, script: dict[str, Any], modes: tuple[str, ...] = (), **params: Any
+    folder: Path, standin: str, script: dict[str, Any], modes: tuple[str, ...] = (), **params: Any
 ) -> dict[str, Any]:
     """The result of one launch of the runner, started as the harness starts it; {"log"} is what it wrote."""
     checkout = folder / "checkout"
-    for name, content in engine_files(engine, **script).items():
+    for name, content in engine_files(standin, **script).items():
         path = checkout / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content))
@@ -78,7 +78,7 @@ def launch(
         "trial": "t",
         "runner": "engine",
         "modes": modes,
-        "params": {**SMALL, "engine": engine, "python": sys.executable, **params},
+        "params": {**SMALL, "engine": standin, "python": sys.executable, **params},
         "subject_root": str(checkout),
         "seed": 7,
         "result": str(folder / "result-{rank}.json"),
