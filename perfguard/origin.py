@@ -1,7 +1,8 @@
 """Did each arm run its own commit's code? Pure: from lists of loaded files to reasons.
 
 Loaded files are {module, or path of a shared object: {"path", "sha256"}} as a rank or the import probe lists them.
-Must not read a file: paths are real paths, compared as text.
+A file may name another in `same_as`: the checkout's own, whose content it has. Must not read a file: paths are real
+paths, compared as text.
 """
 
 import re
@@ -88,7 +89,14 @@ def judge_origin(
     stale = _stale_extension(changed_files, base, head)
     if stale:
         return OriginJudgement(reasons=(stale,))
+    if not changed_files and (num := _num_differing(loaded["base"], loaded["head"])):
+        return OriginJudgement(note=f"both sides are one commit, and {num} of the files that they loaded differ")
     return OriginJudgement(note=_note(changed_files, base, head))
+
+
+def _num_differing(base: Loaded, head: Loaded) -> int:
+    """Modules that are not the same on both sides: one commit, run by two installations."""
+    return sum(base.get(name, {}).get("sha256") != head.get(name, {}).get("sha256") for name in {*base, *head})
 
 
 def below(path: str, folder: str) -> str:
@@ -125,7 +133,7 @@ def _strangers(subject: Subject, side: Side, files: Loaded) -> list[Reason]:
     wrong = {
         name: file["path"]
         for name, file in files.items()
-        if not below(file["path"], own) and belongs_to_repository(subject, name, file["path"])
+        if not below(place_of(file), own) and belongs_to_repository(subject, name, file["path"])
     }
     if not wrong:
         return []
@@ -133,6 +141,11 @@ def _strangers(subject: Subject, side: Side, files: Loaded) -> list[Reason]:
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     text = f"{side} loaded {name}{more} from {path} instead of its checkout: {_why(subject, path)}"
     return [Reason(code="same_code", text=text)]
+
+
+def place_of(file: Mapping[str, str]) -> str:
+    """Where a file counts as loaded from: an installed copy of the checkout's own file counts as that."""
+    return file.get("same_as", file["path"])
 
 
 def _why(subject: Subject, path: str) -> str:
@@ -150,7 +163,7 @@ def _by_tracked_file(subject: Subject, side: Side, files: Loaded) -> dict[str, s
     """Tracked file, or place of an extension in the checkout -> hash of what was loaded."""
     found = {}
     for name, file in files.items():
-        place = below(file["path"], subject.checkouts[side])
+        place = below(place_of(file), subject.checkouts[side])
         # Installed below the checkout (an environment that --setup made), a module is found by its name.
         named = subject.modules.get(REPEATED.sub("", name), "")
         if tracked := place if place in subject.files or not named else named:

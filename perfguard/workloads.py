@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from perfguard.engine_workloads import ENGINES
 from perfguard.errors import UsageError
 from perfguard.records import Better, Metric, Workload
 
@@ -51,6 +52,7 @@ BUILT_IN = (
         metrics=(_PLAIN[0], _EAGLE3[0], _EAGLE3[1]),
         params={"speed": 100.0, "noise": 0.01, "tp": 1},
     ),
+    *ENGINES,
 )
 
 
@@ -95,6 +97,11 @@ def with_modes(workload: Workload, choice: str) -> Workload:
     return replace(workload, modes=(choice,), metrics=metrics)
 
 
+def default_modes(workload: Workload) -> str:
+    """What is measured where nobody chooses: of an engine, whose every mode is a server that has to load, the first."""
+    return workload.modes[0] if workload.runner == "engine" and workload.modes else ""
+
+
 def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:
     """Parameters changed; `tp` sets the world size. An unknown parameter names the nearest known."""
     for key in params:
@@ -106,4 +113,5 @@ def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:
     tp = merged.get("tp", 1)
     if not isinstance(tp, int) or tp < 1:
         raise UsageError(f"tp={tp!r} is not a whole number of ranks of at least 1", "--set tp=2")
-    return replace(workload, params=merged, world_size=tp)
+    # An engine starts its own ranks: of ours there is one, the client.
+    return replace(workload, params=merged, world_size=1 if workload.runner == "engine" else tp)

@@ -58,6 +58,8 @@ class Measurement:
     measured_s: float = 0.0
     peak_memory_bytes: int = 0
     slots: Sequence[Mapping[str, Any]] = ()
+    reasons: Sequence[Mapping[str, str]] = ()
+    engine: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ def with_perfguard(comparison: Mapping[str, Any]) -> list[str]:
     base, head = comparison["base"], comparison["head"]
     words = ["perfguard", "compare", str(base["commit"])[:12], str(head["commit"])[:12]]
     words += ["--margin", f"{comparison['margin'] * 100:g}%", "--alpha", f"{comparison['alpha']:g}"]
-    if comparison.get("scope", "full") != "full":
+    if comparison.get("scope", "full") not in ("full", "attached"):  # the url among the parameters says the latter
         words += ["--scope", str(comparison["scope"])]
     for side in SIDES:
         words += _of_side(side, comparison[side])
