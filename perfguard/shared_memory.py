@@ -15,6 +15,7 @@ PLACE = Path("/dev/shm")
 # Python's own: shared memory, and the semaphores of multiprocessing.
 PREFIXES = ("psm_", "sem.mp-")
 RECORD = "shared-memory.json"
+File = tuple[int, int]  # device and inode
 
 
 def remember(folder: Path, place: Path = PLACE) -> None:
@@ -38,7 +39,7 @@ def clear(folder: Path, place: Path = PLACE) -> tuple[str, ...]:
         return ()
     new = sorted(name for name in names(place) - before if _is_ours(place / name, since_s))
     used = set(_in_use(place)) if new else set()
-    removed = [name for name in new if name not in used and _removed(place / name)]
+    removed = [name for name in new if _file(place / name) not in used and _removed(place / name)]
     record.unlink(missing_ok=True)
     return tuple(removed)
 
@@ -65,16 +66,38 @@ def _removed(path: Path) -> bool:
     return False
 
 
-def _in_use(place: Path) -> Iterator[str]:
-    """Names below `place` that any process whom we may look at has mapped or open."""
+def _file(path: Path) -> File | None:
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
+
+
+def _in_use(place: Path) -> Iterator[File]:
+    """What any process whom we may look at has mapped or open below `place`.
+
+    Not by name: a semaphore is mapped under the temporary name that it had before it got its own.
+    """
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            for line in Path("/proc", pid, "maps").read_text(encoding="utf-8", errors="replace").splitlines():
-                path = line.partition("/")[1] + line.partition("/")[2]
-                if path.startswith(f"{place}/"):
-                    yield Path(path.removesuffix(" (deleted)")).name
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(f"/proc/{pid}/fd"):
-                target = os.readlink(entry.path)
-                if target.startswith(f"{place}/"):
-                    yield Path(target).name
+        yield from _mapped(pid, place)
+        yield from _open(pid, place)
+
+
+def _mapped(pid: str, place: Path) -> Iterator[File]:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc", pid, "maps").read_text(encoding="utf-8", errors="replace").splitlines():
+            if f" {place}/" in line:
+                _, _, _, device, inode, *_ = line.split(maxsplit=5)
+                major, _, minor = device.partition(":")
+                yield os.makedev(int(major, 16), int(minor, 16)), int(inode)
+
+
+def _open(pid: str, place: Path) -> Iterator[File]:
+    folder = f"/proc/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.readlink(f"{folder}/{name}").startswith(f"{place}/"):
+                    about = os.stat(f"{folder}/{name}")
+                    yield about.st_dev, about.st_ino
