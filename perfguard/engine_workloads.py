@@ -88,7 +88,8 @@ def _engine(name: str, modes: tuple[str, ...] = (), ready_timeout_s: float = REA
         modes=modes,
         metrics=tuple(metric for mode in modes or ("",) for metric in _metrics(mode)),
         params={**PARAMS, **params},
-        timeout_s=MEASURED_S,
+        # The second mode's server loads after the first has been measured.
+        timeout_s=MEASURED_S + (ready_timeout_s if len(modes) > 1 else 0.0),
         ready_timeout_s=ready_timeout_s,
     )
 

@@ -200,6 +200,7 @@ def _judge_pair(campaign: Campaign, pair: Mapping[Side, Trial]) -> OriginJudgeme
         checkouts={side: str(trial.record["checkout"]) for side, trial in pair.items()},
         loaded_by_arm={side: trial.record.get("origin") for side, trial in pair.items()},
         command=campaign.workload.command,
+        is_package=campaign.workload.runner == "engine",
     )
 
 

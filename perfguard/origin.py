@@ -56,11 +56,13 @@ def judge_origin(
     checkouts: Mapping[Side, str],
     loaded_by_arm: Mapping[Side, Loaded | None],
     command: Collection[str] = (),
+    is_package: bool = False,
 ) -> OriginJudgement:
     """Both arms must have loaded the repository's code from their own checkout, and differing code where it differs.
 
     `changed_files` differ in content between the commits; `repo_modules` maps dotted names to tracked files;
-    `checkouts` holds the real path of each arm's checkout.
+    `checkouts` holds the real path of each arm's checkout. `is_package`: the loaded files are those of the package that
+    ran, seen from outside, and not each was seen loaded.
     """
     subject = Subject(
         modules=repo_modules,
@@ -91,7 +93,7 @@ def judge_origin(
         return OriginJudgement(reasons=(stale,))
     if not changed_files and (num := _num_differing(loaded["base"], loaded["head"])):
         return OriginJudgement(note=f"both sides are one commit, and {num} of the files that they loaded differ")
-    return OriginJudgement(note=_note(changed_files, base, head))
+    return OriginJudgement(note=_note(changed_files, base, head, is_package=is_package))
 
 
 def _num_differing(base: Loaded, head: Loaded) -> int:
@@ -184,10 +186,15 @@ def _stale_extension(changed_files: Collection[str], base: Mapping[str, str], he
     return Reason(code="same_code", text=text)
 
 
-def _note(changed_files: Collection[str], base: Mapping[str, str], head: Mapping[str, str]) -> str:
+def _note(
+    changed_files: Collection[str], base: Mapping[str, str], head: Mapping[str, str], *, is_package: bool
+) -> str:
     loaded = [file for file in changed_files if file in base or file in head]
     if not changed_files:
         return "both arms are the same code"
+    if is_package:
+        where = "belong to the package that ran, each side's its own" if loaded else "belongs to the package that ran"
+        return f"{len(loaded) or 'none'} of {len(changed_files)} changed files {where}"
     if not loaded:
         return f"none of the {len(changed_files)} changed files was seen loaded by Python"
     return f"{len(loaded)} of {len(changed_files)} changed files were loaded, each from its own checkout"

@@ -15,7 +15,6 @@ PLACE = Path("/dev/shm")
 # Python's own: shared memory, and the semaphores of multiprocessing.
 PREFIXES = ("psm_", "sem.mp-")
 RECORD = "shared-memory.json"
-File = tuple[int, int]  # device and inode
 
 
 def remember(folder: Path, place: Path = PLACE) -> None:
@@ -39,7 +38,8 @@ def clear(folder: Path, place: Path = PLACE) -> tuple[str, ...]:
         return ()
     new = sorted(name for name in names(place) - before if _is_ours(place / name, since_s))
     used = set(_in_use(place)) if new else set()
-    removed = [name for name in new if _file(place / name) not in used and _removed(place / name)]
+    free = [name for name in new if not {name, _inode(place / name)} & used]
+    removed = [name for name in free if _removed(place / name)]
     record.unlink(missing_ok=True)
     return tuple(removed)
 
@@ -66,38 +66,32 @@ def _removed(path: Path) -> bool:
     return False
 
 
-def _file(path: Path) -> File | None:
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino
+def _inode(path: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return path.stat().st_ino
+    return None
 
 
-def _in_use(place: Path) -> Iterator[File]:
-    """What any process whom we may look at has mapped or open below `place`.
+def _in_use(place: Path) -> Iterator[str | int]:
+    """Names and inodes below `place` of what any process whom we may look at has mapped or open.
 
-    Not by name: a semaphore is mapped under the temporary name that it had before it got its own.
+    A name is not enough: a semaphore stays mapped under the temporary name that it had before it got its own.
     """
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        yield from _mapped(pid, place)
-        yield from _open(pid, place)
+        for path, inode in (*_mapped(pid), *_open(pid)):
+            if path.startswith(f"{place}/"):
+                yield from (Path(path.removesuffix(" (deleted)")).name, inode)
 
 
-def _mapped(pid: str, place: Path) -> Iterator[File]:
+def _mapped(pid: str) -> Iterator[tuple[str, int]]:
     with contextlib.suppress(OSError):
         for line in Path("/proc", pid, "maps").read_text(encoding="utf-8", errors="replace").splitlines():
-            if f" {place}/" in line:
-                _, _, _, device, inode, *_ = line.split(maxsplit=5)
-                major, _, minor = device.partition(":")
-                yield os.makedev(int(major, 16), int(minor, 16)), int(inode)
+            yield line[line.find("/") :], int(line.split(maxsplit=5)[4])
 
 
-def _open(pid: str, place: Path) -> Iterator[File]:
+def _open(pid: str) -> Iterator[tuple[str, int]]:
     folder = f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):  # closed meanwhile
-                if os.readlink(f"{folder}/{name}").startswith(f"{place}/"):
-                    about = os.stat(f"{folder}/{name}")
-                    yield about.st_dev, about.st_ino
+                yield os.readlink(f"{folder}/{name}"), os.stat(f"{folder}/{name}").st_ino

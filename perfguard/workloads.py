@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from perfguard.engine_workloads import ENGINES
+from perfguard.engine_workloads import PARAMS as ENGINE_PARAMS
 from perfguard.errors import UsageError
 from perfguard.records import Better, Metric, Workload
 
@@ -95,6 +96,14 @@ def with_modes(workload: Workload, choice: str) -> Workload:
         raise UsageError(f"--modes {choice!r}: {workload.name} has {', '.join(workload.modes)}", "perfguard workloads")
     metrics = tuple(m for m in workload.metrics if m.name.startswith(choice))
     return replace(workload, modes=(choice,), metrics=metrics)
+
+
+def own_params(workload: Workload) -> Mapping[str, Any]:
+    """The parameters that tell a workload from others; of an engine those that are not as for any server."""
+    if workload.runner != "engine":
+        return workload.params
+    usual = {name: value for name, value in ENGINE_PARAMS.items() if name != "engine"}
+    return {name: value for name, value in workload.params.items() if value != usual.get(name)}
 
 
 def default_modes(workload: Workload) -> str:

@@ -60,6 +60,7 @@ class Measurement:
     slots: Sequence[Mapping[str, Any]] = ()
     reasons: Sequence[Mapping[str, str]] = ()
     engine: Mapping[str, Any] = field(default_factory=dict)
+    software: Mapping[str, Any] = field(default_factory=dict)  # of the measured program, where that is another process
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,9 @@ def run(launch: Launch, harness: Sequence[Path]) -> Measurement:
 def succeeded(launch: Launch, measurement: Measurement) -> protocol.Result:
     observed = {item.name: getattr(measurement, item.name) for item in fields(measurement)}
     observed["versions"] = {**observe.versions(), **measurement.versions}
-    return protocol.Result(**_about(launch), **observed)
+    about = _about(launch)
+    observed["software"] = observed["software"] or about["software"]
+    return protocol.Result(**{**about, **observed})
 
 
 def failed(launch: Launch, error: BaseException) -> protocol.Result:

@@ -1,11 +1,12 @@
 """How well the engine runner's client sees tokens: against a server that says when it sent each of them.
 
-    PYTHONPATH=. python3 -m benchmarks.engines.client_overhead [--realtime] [--busy N] [--out F.json]
+    PYTHONPATH=. python3 -m benchmarks.engines.client_overhead [--realtime] [--busy N] [--wait-s S] [--out F.json]
 
 Gaps of 1 to 50 ms, 1 to 64 streams. Both sides read the machine's monotonic clock, so a token seen late shows as such.
 TPOT is compared with the one that the server's own times give (its Python may keep no gap of 1 ms on 64 streams: then
 the gap it did keep is what has to be measured), TTFT by how much later than sent the first token was read. `--busy N`
-starts N endless loops beside it: then every load has to come out as `client_starved`.
+starts N endless loops beside it: then every load has to come out as `client_starved`. `others` is how many cores were
+used by anything but client and server; with `--wait-s` each load waits (so long at most) for a second without others.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import multiprocessing
 import os
 import statistics
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,9 +30,10 @@ GAPS_MS = (1, 2, 5, 10, 20, 50)
 STREAMS = (1, 4, 16, 64)
 FIRST_S = 0.05
 SPAN_S = 2.0  # of one load, about
+MAX_OTHERS = 0.1  # cores
 MAX_TPOT_ERROR, MAX_TTFT_ERROR_S = 0.01, 0.001
 HEAD = (
-    "| gap ms | streams | gap sent ms | TPOT off % (worst) | first token late ms (worst) | waited % | busy % | load"
+    "| gap ms | streams | gap sent ms | TPOT off % (worst) | first token late ms (worst) | waited % | busy % | others"
     " | outcome |"
 )
 
@@ -41,6 +44,7 @@ def main() -> None:
     parser.add_argument("--busy", type=int, default=0, help="endless loops beside it")
     parser.add_argument("--gaps", type=float, nargs="*", default=GAPS_MS)
     parser.add_argument("--streams", type=int, nargs="*", default=STREAMS)
+    parser.add_argument("--wait-s", type=float, default=0.0, help="for a quiet second before each load, at most")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     sys.path.insert(0, str(EMITTER))
@@ -52,6 +56,7 @@ def main() -> None:
         measure(emitter.endpoint, "completions", a_load(4, 50.0, asked.realtime))  # the first load pays for code paths
         for gap_ms in asked.gaps:
             for streams in asked.streams:
+                wait_for_quiet(asked.wait_s)
                 rows.append(one_cell(emitter, gap_ms, streams, asked.realtime))
                 print(as_line(rows[-1]), flush=True)
     if asked.out:
@@ -92,9 +97,33 @@ def a_load(streams: int, gap_ms: float, realtime: bool) -> Load:
 
 def one_cell(emitter: Any, gap_ms: float, streams: int, realtime: bool) -> dict[str, Any]:
     emitter.play(first_s=FIRST_S, gap_s=gap_ms / 1000)
+    begin = machine_s(), own_s(emitter.pid), time.monotonic()
     observation = measure(emitter.endpoint, "completions", a_load(streams, gap_ms, realtime))
+    others_s = (machine_s() - begin[0]) - (own_s(emitter.pid) - begin[1])
+    others = others_s / (time.monotonic() - begin[2])
     told = {record["body"]["prompt"][0]: [at_ns for at_ns, _ in record["sent"]] for record in emitter.report()}
-    return {"gap_ms": gap_ms, "streams": streams, "load": os.getloadavg()[0], **compare(observation, told)}
+    return {"gap_ms": gap_ms, "streams": streams, "others": others, **compare(observation, told)}
+
+
+def machine_s() -> float:
+    """Seconds that all cores of the machine have worked."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def own_s(emitter_pid: int) -> float:
+    """Seconds that client and emitter have worked; the loops of `--busy` are others."""
+    fields = Path(f"/proc/{emitter_pid}/stat").read_text().rpartition(")")[2].split()
+    return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_quiet(wait_s: float) -> None:
+    end = time.monotonic() + wait_s
+    while time.monotonic() < end:
+        before = machine_s()
+        time.sleep(1.0)
+        if machine_s() - before < MAX_OTHERS:
+            return
 
 
 def compare(observation: Observation, told: dict[int, list[int]]) -> dict[str, Any]:
@@ -135,7 +164,7 @@ def as_line(row: dict[str, Any]) -> str:
         f"{row['ttft_late_s'] * 1e3:.2f} ({row['ttft_late_worst_s'] * 1e3:.2f})",
         f"{(row['wait_share'] or 0) * 100:.1f}",
         f"{(row['cpu_share'] or 0) * 100:.0f}",
-        f"{row['load']:.1f}",
+        f"{row['others']:.2f}",
         outcome(row),
     )
     return f"| {' | '.join(map(str, cells))} |"

@@ -91,4 +91,5 @@ def _parameter(value: Any) -> str:
 
 def _runner(workload: Mapping[str, Any], arm: Mapping[str, Any]) -> str:
     params = {**workload.get("params", {}), **arm.get("params", {})}
-    return f"workload {workload['name']}: " + ", ".join(f"{key}={value}" for key, value in params.items())
+    said = ", ".join(f"{key}={value}" for key, value in params.items() if value != "")
+    return f"workload {workload['name']}: {said}"

@@ -97,8 +97,8 @@ async def _connect(address: Address, recorder: Recorder) -> asyncio.Transport:
     except BaseException:
         plain.close()
         raise
-    transport, _ = await loop.create_connection(lambda: recorder, sock=plain)  # type: ignore[type-var,arg-type]
-    return transport  # type: ignore[return-value]
+    transport, _ = await loop.create_connection(lambda: recorder, sock=plain)  # type: ignore[type-var]  # known by its methods
+    return transport
 
 
 def _name(error: BaseException) -> str:

@@ -37,9 +37,9 @@ def cross_check(observation: Observation, before: str, after: str) -> Observatio
     good = [answer for answer in observation.answers if not answer.error]
     num_decoded = sum(figures.num_after_first(answer) for answer in good)
     is_all = first is not None and first.num == len(good) == len(observation.answers)
-    server = {
-        "num_requests": first and first.num,
-        "ttft_s": first and first.sum_s / first.num,
+    server: dict[str, float | None] = {
+        "num_requests": first.num if first else None,
+        "ttft_s": first.sum_s / first.num if first else None,
         # The sum over all gaps is the time from first to last token in both engines, however gaps are counted.
         "tpot_s": between.sum_s / num_decoded if between and is_all and num_decoded else None,
     }

@@ -41,8 +41,9 @@ class CounterNames:
 class Dialect:
     """One kind of server. Empty texts and None: it has no such thing.
 
-    `ready`: cheap paths that answer 200 once requests are served, newest first. `version` asks for the version,
-    `models` for the names under which the model is offered. `flush` empties the prefix cache: "" if it did, else what
+    `modules` is the engine's package, `kernels` are those that hold its kernels. `ready`: cheap paths that answer 200
+    once requests are served, newest first. `version` asks for the version, `models` for the names under which the model
+    is offered. `flush` empties the prefix cache: "" if it did, else what
     was answered. `synthetic` makes acceptance as long as asked; raises ValueError where it cannot.
     """
 
@@ -51,6 +52,7 @@ class Dialect:
     command: str
     modules: tuple[str, ...] = ()
     distributions: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
     ready: tuple[str, ...] = ("/health",)
     version: Callable[[Ask], str] | None = None
     models: Callable[[Ask], tuple[str, ...]] | None = None

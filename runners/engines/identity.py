@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from runners import origin
 from runners.engines import processes
 from runners.engines.dialect import Dialect
 from runners.engines.params import EngineParams
@@ -54,6 +55,18 @@ def identify(
         "mapped": sorted(mapped),
     }
     return record, tuple(reasons), _served(offered, params)
+
+
+def binaries(server: Server, packages: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """{place from its package on: {"path", "sha256"}} of the shared objects of these packages that are loaded."""
+    files = {path for pid in pids(server) for path in processes.mapped_files(pid) if ".so" in Path(path).name}
+    found = {}
+    for path in sorted(files):
+        parts = Path(path).parts
+        places = [at for at, part in enumerate(parts) if part in packages]
+        if places and Path(path).is_file():
+            found["/".join(parts[places[-1] :])] = {"path": path, "sha256": origin.sha256(path)}
+    return found
 
 
 def _served(offered: tuple[str, ...], params: EngineParams) -> str:

@@ -15,6 +15,8 @@ from perfguard.protocol import installed
 from runners import origin
 
 LIMIT_S = 60.0
+# Code, tables of tuned kernels, and sources that are compiled as the engine runs.
+SOURCES = (".py", ".json", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
 # Runs in the arm's Python, whatever its version. `-c` puts the current folder in front of the path, as `-m` does.
 QUESTION = """
 import importlib.util, json, platform, sys
@@ -82,7 +84,8 @@ def version_of(folder: Path) -> str:
 
 
 def package_files(found: Found, checkout: Path) -> dict[str, dict[str, str]]:
-    """{module: {"path", "sha256"}} of every Python file of the package, as the harness's proof of origin takes it.
+    """{module, or place of another file: {"path", "sha256"}} of the package, as the harness's proof of origin takes it:
+    code, and the tables and kernel sources that are read as the engine runs. Binaries are those that were loaded.
 
     A file outside of the checkout that equals the one the checkout has at the same place below the package is given
     with that one's path in `same_as`: an installed copy of this very commit.
@@ -94,10 +97,11 @@ def package_files(found: Found, checkout: Path) -> dict[str, dict[str, str]]:
 
 
 def _files(module: str, folder: Path, own: Path | None) -> Any:
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in SOURCES):
         place = path.relative_to(folder)
         parts = [module, *place.with_suffix("").parts]
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        dotted = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        name = dotted if path.suffix == ".py" else str(Path(module) / place)
         file = {"path": str(path), "sha256": origin.sha256(path)}
         twin = None if own is None or own == folder else own / place
         if twin is not None and twin.is_file() and origin.sha256(twin) == file["sha256"]:

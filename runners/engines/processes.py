@@ -96,9 +96,10 @@ def _listening_inodes(port: int) -> Iterator[str]:
 
 
 def _sockets(pid: int) -> Iterator[str]:
+    folder = f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                target = os.readlink(entry.path)
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                target = os.readlink(f"{folder}/{name}")
                 if target.startswith("socket:["):
                     yield target[8:-1]

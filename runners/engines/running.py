@@ -88,9 +88,11 @@ def is_ready(server: Server, dialect: Dialect) -> bool:
         status = server.ask("GET", path).status
         if status == 0:
             return False
-        if status != 404:
+        if status == 200:
             _, foreign = listeners(server)
             if foreign:
                 raise EngineError(foreign.text)
-            return status == 200
+            return True
+        if status != 404:
+            return False
     return False

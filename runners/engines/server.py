@@ -35,12 +35,15 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # Engines rename their processes, and the library that they do it with writes the title over the environment in /proc.
 # It is needed there: the next start knows by PERFGUARD_OWNER whose an orphan is, and workers are asked what arrived.
 KEPT_READABLE = {"SPT_NOENV": "1"}
-# A start takes a minute at least, and a load at full speed should not be asked often.
+# Small servers are there at once; a large one loads for minutes and should not be asked often.
 FIRST_POLL_S, LATER_POLL_S, YOUNG_S = 0.05, 0.5, 5.0
 LOOK_S = 0.05
 # What a child that lost its parent may take to follow it, before it is killed.
 ORPHAN_GRACE_S = 2.0
-KILL_WAIT_S = 30.0
+# Taking a GPU's memory down holds a killed process for half a minute and more.
+KILL_WAIT_S = 120.0
+# How long after its connections a server's process may end.
+FOLLOW_S = 1.0
 PORT_WAIT_S = 60.0
 TAIL_LINES = 20
 TAIL_BYTES = 16384
@@ -134,6 +137,12 @@ def refuse_dead(server: Server) -> None:
 def exit_code(server: Server) -> int | None:
     """None while it runs, or where it is not ours."""
     return None if server.process is None else server.process.poll()
+
+
+def exit_code_soon(server: Server) -> int | None:
+    """The same for a server that failed: connections end before their process does."""
+    _wait(lambda: exit_code(server) is not None, FOLLOW_S)
+    return exit_code(server)
 
 
 def pids(server: Server) -> list[int]:

@@ -51,6 +51,7 @@ SGLANG = Dialect(
     command="{python} -m sglang.launch_server --model-path {model} --host {host} --port {port} --tp {tp}",
     modules=("sglang",),
     distributions=("sglang",),
+    kernels=("sgl_kernel", "sglang_kernel", "flashinfer", "deep_gemm"),
     # Never /health or /health_generate: they generate a token and take a second.
     ready=("/ready", "/model_info", "/get_model_info"),
     version=version,

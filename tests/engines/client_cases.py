@@ -77,7 +77,8 @@ def an_answer(
 class Emitter:
     """The running emitter: where it is, what it shall do, what it did."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pid: int) -> None:
+        self.pid = pid
         self.endpoint = Endpoint(host="127.0.0.1", port=port, model="emitter")
 
     def play(self, **scenario: object) -> None:
@@ -102,7 +103,7 @@ def emitting() -> Iterator[Emitter]:
     command = [sys.executable, str(Path(__file__).with_name("emitter.py"))]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        yield Emitter(int(process.stdout.readline()))
+        yield Emitter(int(process.stdout.readline()), process.pid)
     finally:
         process.stdin.close()
         process.stdout.close()

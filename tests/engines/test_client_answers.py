@@ -35,9 +35,16 @@ def test_an_error_in_a_200_stream_is_an_error():
     assert answer.error == "stream: EngineCore died"
 
 
-@pytest.mark.parametrize("event", [{"error": "out of memory"}, {"object": "error", "message": "x"}, {"detail": "y"}])
+@pytest.mark.parametrize(
+    "event", [{"error": "no memory"}, {"object": "error", "message": "no memory"}, {"detail": "no memory"}]
+)
 def test_other_shapes_of_an_error_are_errors(event):
-    assert kind_of(answer_to(token(ids=[5]), event, FINISH, usage(1))) == "stream"
+    assert answer_to(token(ids=[5]), event, FINISH, usage(1)).error == "stream: no memory"
+
+
+@pytest.mark.parametrize("finish", ["abort", "error"])
+def test_an_end_that_the_engine_calls_broken_is_an_error(finish):
+    assert answer_to(token(ids=[5], finish=finish), usage(1), DONE).error == f"stream: {finish}"
 
 
 def test_an_object_without_choices_is_an_error():
@@ -86,6 +93,7 @@ def test_ids_of_some_events_only_count_for_nothing():
 def test_no_tokens_are_no_answer():
     assert kind_of(answer_to(FINISH, usage(0), DONE)) == "empty"
     assert kind_of(answer_to(FINISH, usage(4), DONE)) == "empty"
+    assert kind_of(answer_to(token("x"), FINISH, usage(0), DONE)) == "empty"
 
 
 def test_another_status_says_what_the_server_said():
