@@ -78,20 +78,23 @@ def _in_use(place: Path) -> Iterator[str | int]:
     A name is not enough: a semaphore stays mapped under the temporary name that it had before it got its own.
     """
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        for path, inode in (*_mapped(pid), *_open(pid)):
-            if path.startswith(f"{place}/"):
-                yield from (Path(path.removesuffix(" (deleted)")).name, inode)
+        for path, inode in (*_mapped(pid, f"{place}/"), *_open(pid, f"{place}/")):
+            yield from (Path(path.removesuffix(" (deleted)")).name, inode)
 
 
-def _mapped(pid: str) -> Iterator[tuple[str, int]]:
+def _mapped(pid: str, head: str) -> Iterator[tuple[str, int]]:
     with contextlib.suppress(OSError):
         for line in Path("/proc", pid, "maps").read_text(encoding="utf-8", errors="replace").splitlines():
-            yield line[line.find("/") :], int(line.split(maxsplit=5)[4])
+            path = line[line.find("/") :]
+            if path.startswith(head):
+                yield path, int(line.split(maxsplit=5)[4])
 
 
-def _open(pid: str) -> Iterator[tuple[str, int]]:
+def _open(pid: str, head: str) -> Iterator[tuple[str, int]]:
     folder = f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):  # closed meanwhile
-                yield os.readlink(f"{folder}/{name}"), os.stat(f"{folder}/{name}").st_ino
+                path = os.readlink(f"{folder}/{name}")
+                if path.startswith(head):
+                    yield path, os.stat(f"{folder}/{name}").st_ino
