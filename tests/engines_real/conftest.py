@@ -44,7 +44,11 @@ def make_models(python: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def models(request, chosen, tmp_path_factory) -> Path:
-    """Made by whichever engine's Python there is."""
-    python = python_of(getattr(request, "param", "vllm"))
-    return make_models(python, tmp_path_factory.mktemp("models"))
+def models(vllm, tmp_path_factory) -> Path:
+    return make_models(vllm, tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def transformers_models(transformers, tmp_path_factory) -> Path:
+    """Made anew: files of one version of transformers are not always read by an older one."""
+    return make_models(transformers, tmp_path_factory.mktemp("models"))
