@@ -38,7 +38,8 @@ def clear(folder: Path, place: Path = PLACE) -> tuple[str, ...]:
         return ()
     new = sorted(name for name in names(place) - before if _is_ours(place / name, since_s))
     used = set(_in_use(place)) if new else set()
-    removed = [name for name in new if name not in used and _removed(place / name)]
+    free = [name for name in new if not {name, _inode(place / name)} & used]
+    removed = [name for name in free if _removed(place / name)]
     record.unlink(missing_ok=True)
     return tuple(removed)
 
@@ -65,23 +66,35 @@ def _removed(path: Path) -> bool:
     return False
 
 
-def _in_use(place: Path) -> Iterator[str]:
-    """Names below `place` that any process whom we may look at has mapped or open."""
+def _inode(path: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return path.stat().st_ino
+    return None
+
+
+def _in_use(place: Path) -> Iterator[str | int]:
+    """Names and inodes below `place` of what any process whom we may look at has mapped or open.
+
+    A name is not enough: a semaphore stays mapped under the temporary name that it had before it got its own.
+    """
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        for path in (*_mapped(pid), *_open(pid)):
-            if path.startswith(f"{place}/"):
-                yield Path(path.removesuffix(" (deleted)")).name
+        for path, inode in (*_mapped(pid, f"{place}/"), *_open(pid, f"{place}/")):
+            yield from (Path(path.removesuffix(" (deleted)")).name, inode)
 
 
-def _mapped(pid: str) -> Iterator[str]:
+def _mapped(pid: str, head: str) -> Iterator[tuple[str, int]]:
     with contextlib.suppress(OSError):
         for line in Path("/proc", pid, "maps").read_text(encoding="utf-8", errors="replace").splitlines():
-            yield line[line.find("/") :]
+            path = line[line.find("/") :]
+            if path.startswith(head):
+                yield path, int(line.split(maxsplit=5)[4])
 
 
-def _open(pid: str) -> Iterator[str]:
+def _open(pid: str, head: str) -> Iterator[tuple[str, int]]:
     folder = f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):  # closed meanwhile
-                yield os.readlink(f"{folder}/{name}")
+                path = os.readlink(f"{folder}/{name}")
+                if path.startswith(head):
+                    yield path, os.stat(f"{folder}/{name}").st_ino

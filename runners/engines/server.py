@@ -32,6 +32,9 @@ NOT_INHERITED = (
 )  # fmt: skip
 # Ours, for ranks that compute; an engine chooses by itself unless somebody asks.
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Engines rename their processes, and the library that they do it with writes the title over the environment in /proc.
+# It is needed there: the next start knows by PERFGUARD_OWNER whose an orphan is, and workers are asked what arrived.
+KEPT_READABLE = {"SPT_NOENV": "1"}
 # Small servers are there at once; a large one loads for minutes and should not be asked often.
 FIRST_POLL_S, LATER_POLL_S, YOUNG_S = 0.05, 0.5, 5.0
 LOOK_S = 0.05
@@ -78,7 +81,7 @@ def environment(inherited: Mapping[str, str], own: Mapping[str, str], python: st
     dropped = {name for name in (*NOT_INHERITED, *THREADS) if name not in asked}
     kept = {name: value for name, value in inherited.items() if name not in dropped}
     path = os.pathsep.join(filter(None, [os.path.dirname(python), kept.get("PATH", "")]))
-    return {**own, **kept, "PATH": path}
+    return {**KEPT_READABLE, **own, **kept, "PATH": path}
 
 
 def python_of(asked: str, checkout: Path) -> str:

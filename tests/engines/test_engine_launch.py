@@ -223,7 +223,7 @@ def test_the_environment_of_a_server_is_what_the_arm_asks_for_without_what_is_me
     env = environment(inherited, {"NCCL_PROTO": "Simple", "SGLANG_SIMULATE_ACC_LEN": "2"}, "/envs/a/bin/python")
     assert env == {
         "PATH": "/envs/a/bin" + os.pathsep + "/bin", "MKL_NUM_THREADS": "4", "PERFGUARD_OWNER": "me",
-        "NCCL_PROTO": "LL", "SGLANG_SIMULATE_ACC_LEN": "2",
+        "NCCL_PROTO": "LL", "SGLANG_SIMULATE_ACC_LEN": "2", "SPT_NOENV": "1",
     }  # fmt: skip
 
 

@@ -2,11 +2,13 @@
 
 import json
 import mmap
+import multiprocessing
 import os
+from pathlib import Path
 
 import pytest
 
-from perfguard.shared_memory import RECORD, clear, clear_below, remember
+from perfguard.shared_memory import PLACE, RECORD, clear, clear_below, remember
 
 
 @pytest.fixture
@@ -37,6 +39,18 @@ def test_what_any_process_has_mapped_or_open_stays(places):
         stream.close()
         assert clear(folder, place) == ("psm_free",)
         mapped.close()
+
+
+@pytest.mark.skipif(not PLACE.is_dir(), reason="this system has no /dev/shm")
+def test_a_semaphore_in_use_stays_though_its_maker_has_it_mapped_under_another_name(tmp_path):
+    """As sem.XXXXXX (deleted): by its name it looks unused, and a program that starts its workers would lose it."""
+    remember(tmp_path)
+    lock = multiprocessing.get_context("spawn").Lock()
+    file = PLACE / f"sem.{lock._semlock.name.removeprefix('/')}"
+    mine = [line for line in Path("/proc/self/maps").read_text().splitlines() if file.name in line]
+    assert (file.exists(), mine) == (True, [])
+    assert file.name not in clear(tmp_path)
+    assert file.exists()
 
 
 def test_nothing_is_removed_twice_or_where_nothing_was_remembered(places):
