@@ -4,9 +4,10 @@ import os
 from dataclasses import replace
 
 import pytest
-from client_cases import MS, an_answer
+from client_cases import MS, a_load, an_answer
 
 from runners.engines.limits import MAX_CPU_SHARE, MAX_WAIT_SHARE
+from runners.engines.measuring import Sent, observe
 from runners.engines.records import Exchange
 from runners.engines.starvation import (
     ClientTime,
@@ -21,17 +22,17 @@ from runners.engines.starvation import (
 )
 
 IDLE = ClientTime(span_s=2.0, cpu_s=0.1, wait_s=0.002, turns=400)
-BEFORE = ThreadTime(at_ns=0, cpu_ns=0, wait_ns=0, turns=10)
+BEFORE = ThreadTime(at_ns=0, cpu_ns=0, wait_ns=100 * MS, turns=10)
 
 
 def reads_of(*rows):
-    """An exchange by (ms, wait in ms so far, turns so far) of its reads."""
+    """An exchange by (ms, wait in ms since BEFORE, turns so far) of its reads."""
     return Exchange(
         scheduled_ns=0,
         sent_ns=0,
         ended_ns=0,
         reads=tuple((at * MS, b"x") for at, _, _ in rows),
-        accounts=tuple(b"5 %d %d\n" % (wait * MS, turns) for _, wait, turns in rows),
+        accounts=tuple(b"5 %d %d\n" % ((100 + wait) * MS, turns) for _, wait, turns in rows),
     )
 
 
@@ -112,6 +113,13 @@ def test_who_allows_more_waiting_gets_more():
 def test_a_client_that_is_always_busy_is_a_reason():
     assert [one.code for one in judge_client(replace(IDLE, cpu_s=2.0 * MAX_CPU_SHARE + 0.01))] == ["client_starved"]
     assert judge_client(replace(IDLE, cpu_s=2.0 * MAX_CPU_SHARE - 0.01)) == ()
+
+
+def test_a_busy_client_voids_what_it_saw():
+    busy = Sent(exchanges=[reads_of()], late={}, client=replace(IDLE, cpu_s=1.9), scheduler="ordinary")
+    seen = observe((an_answer(),), busy, a_load(num_requests=1))
+    assert [one.code for one in seen.reasons] == ["client_starved"]
+    assert seen.counts["client"]["cpu_share"] == 0.95
 
 
 def test_an_unknown_account_is_no_reason_and_no_zero():
