@@ -62,6 +62,9 @@ class Measurement:
     measured_s: float = 0.0
     peak_memory_bytes: int = 0
     slots: Sequence[Mapping[str, Any]] = ()
+    reasons: Sequence[Mapping[str, str]] = ()
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    software: Mapping[str, Any] = field(default_factory=dict)  # of the measured program, where that is another process
 
 
 @dataclass(frozen=True, kw_only=True)
