@@ -24,6 +24,7 @@ from model.marks import Stamps
 from model.parallel import Group, join_group, leave_group, pick_device, read_group
 from model.pathologies import parse_pathologies
 from model.probes import probe
+from model.sampling import PREFILL
 
 API_VERSION = 2
 
@@ -123,6 +124,7 @@ class Session:
         self.mailbox = Mailbox()
         self.lengths: list[int] = [0] * spec.batch  # tokens in the target's cache, as far as was read
         self.phase = ""  # of a cycle: "draft", "verify" or "accept" comes next; "" if the draft saw nothing
+        self.num_prefills = {"plain": 0, "eagle3": 0}
         self.with_marks = False
         self.peak_bytes = 0
         self.stamps: dict[str, Stamps] = {}
@@ -146,6 +148,9 @@ class Session:
         self.mailbox.clear()
         self.stamps, self.with_marks = {}, marks
         self.lengths, self.phase = [0] * self.spec.batch, "draft" if mode == "eagle3" else ""
+        # By mode, so that coins depend neither on the order of modes nor on steps that nobody waited for.
+        self.sequences.clock.fill_(PREFILL * self.num_prefills[mode])
+        self.num_prefills[mode] += 1
         newest = [self._prefill(index, prompt, mode) for index, prompt in enumerate(prompts)]
         self.lengths = [len(prompt) for prompt in prompts]
         return [int(token) for token in newest]
