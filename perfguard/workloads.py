@@ -29,6 +29,45 @@ _EAGLE3 = (
     Metric(name="eagle3_ttft_s", unit="s", better="lower", primary=False),
 )
 
+# Twelve layers of each fit one GPU of 80 GB and leave the widths, hence the kernels, as they are.
+PRESETS = ("qwen3-30b-a3b", "qwen3-235b-a22b", "mixtral-8x7b")
+PRESET_LAYERS = 12
+
+
+def _preset(name: str) -> Workload:
+    """Random weights of real widths in bf16: the timing is real, what is accepted is set by the workload."""
+    return Workload(
+        name=name,
+        runner="tp_moe",
+        modes=MODES,
+        metrics=_PLAIN + _EAGLE3,
+        params={
+            "tp": 1,
+            "prompts": 4,
+            "tokens": 64,
+            "num_draft_tokens": 2,
+            "dtype": "bfloat16",
+            "device": "cuda",
+            "num_threads": 1,
+            "planted_slowdown": 1.0,
+            "batch": 1,
+            "target": f"preset:{name}",
+            "draft": "",
+            "prompt_file": "",
+            "layers": PRESET_LAYERS,
+            "weights_seed": 0,
+            "accept_length": 2.0,
+            "accept_rates": "",
+            "temperature": 0.0,
+            "sampling_seed": 0,
+            "kernels": "auto",
+            "graphs": "auto",
+            "all_reduce": "nccl",
+            "pathology": "",
+        },
+    )
+
+
 BUILT_IN = (
     Workload(
         name="moe-eagle3",
@@ -46,6 +85,7 @@ BUILT_IN = (
             "planted_slowdown": 1.0,
         },
     ),
+    *(_preset(name) for name in PRESETS),
     Workload(
         name="fake",
         runner="fake",

@@ -14,7 +14,7 @@ from typing import Any
 
 from perfguard import protocol
 from runners import observe, origin
-from runners.contract import Launch, Measurement, TogetherError, UnbuildableError
+from runners.contract import InvalidError, Launch, Measurement, TogetherError, UnbuildableError
 
 RUNNERS = {"tp_moe": "runners.tp_moe", "fake": "runners.fake", "engine": "runners.engines.trial"}
 # Measure a program from outside: they load none of the subject's code, and it must not lie on their path.
@@ -26,6 +26,7 @@ PREFIXES = {
     origin.OriginError: "origin: ",
     TogetherError: "unbuildable: in-process: ",
     UnbuildableError: "unbuildable: ",
+    InvalidError: "invalid: ",
 }
 
 

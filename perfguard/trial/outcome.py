@@ -19,6 +19,7 @@ from perfguard.trial.secrets import redact
 
 UNBUILDABLE = "unbuildable:"
 ORIGIN = "origin:"
+NOT_AS_ASKED = "invalid:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,9 @@ def conclude(observed: Observed) -> tuple[TrialStatus, tuple[Reason, ...]]:
     wrong_origin = [answer for answer in failed if answer.error.startswith(ORIGIN)]
     if wrong_origin:
         return "invalid", tuple(Reason(code="same_code", text=_words(answer)) for answer in wrong_origin)
+    not_as_asked = [answer for answer in failed if answer.error.startswith(NOT_AS_ASKED)]
+    if not_as_asked:
+        return "invalid", tuple(Reason(code="not_as_asked", text=_words(answer)) for answer in not_as_asked)
     launched = observed.launched
     if launched.status == "timed_out":
         return "timed_out", (_timed_out(observed),)

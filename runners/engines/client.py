@@ -1,10 +1,12 @@
 """Sends one prepared request over a socket of its own and records when which bytes came back.
 
 While a load runs nothing is parsed, decoded or collected: whatever the client does between two reads makes the next
-read late. Must not know what the bytes mean; streams.py takes them apart afterwards.
+read late. One system call (a microsecond) asks at each read how long the thread has waited for a processor so far.
+Must not know what the bytes mean; streams.py and starvation.py take them apart afterwards.
 """
 
 import asyncio
+import os
 import socket
 import time
 from dataclasses import dataclass, field
@@ -13,6 +15,7 @@ from typing import Any
 from runners.engines.records import Exchange
 
 clock_ns = time.perf_counter_ns
+ACCOUNT_BYTES = 96  # three numbers
 TIMED_OUT = "not answered within"
 
 Address = tuple[socket.AddressFamily, Any]
@@ -23,7 +26,9 @@ class Recorder:
     """An asyncio protocol (by its methods; no base class is needed) that keeps reads and tells of the end."""
 
     closed: "asyncio.Future[None]"
+    account_fd: int | None
     reads: list[tuple[int, bytes]] = field(default_factory=list)
+    accounts: list[bytes] = field(default_factory=list)
     ended_ns: int = 0
     error: str = ""
 
@@ -32,6 +37,8 @@ class Recorder:
 
     def data_received(self, data: bytes) -> None:
         self.reads.append((clock_ns(), data))
+        if self.account_fd is not None:
+            self.accounts.append(os.pread(self.account_fd, ACCOUNT_BYTES, 0))
 
     def eof_received(self) -> None:
         self.ended_ns = clock_ns()
@@ -56,12 +63,15 @@ def resolve(host: str, port: int) -> Address:
     return (family, address)
 
 
-async def send(address: Address, request: bytes, *, timeout_s: float, scheduled_ns: int) -> Exchange:
+async def send(
+    address: Address, request: bytes, *, timeout_s: float, scheduled_ns: int, account_fd: int | None = None
+) -> Exchange:
     """Open a connection, send `request`, record until the server closes it. Never raises for what a server does.
 
     The request must ask for `Connection: close`: the closed connection is the only end that needs no parsing.
+    `account_fd` is an open file that is read anew at each read.
     """
-    recorder = Recorder(closed=asyncio.get_running_loop().create_future())
+    recorder = Recorder(closed=asyncio.get_running_loop().create_future(), account_fd=account_fd)
     sent_ns, error = 0, ""
     transport: asyncio.Transport | None = None
     try:
@@ -82,6 +92,7 @@ async def send(address: Address, request: bytes, *, timeout_s: float, scheduled_
         sent_ns=sent_ns,
         ended_ns=recorder.ended_ns or clock_ns(),
         reads=tuple(recorder.reads),
+        accounts=tuple(recorder.accounts),
         error=error or recorder.error,
     )
 

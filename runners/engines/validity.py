@@ -16,9 +16,8 @@ from runners.engines.records import Answer, Exchange, Load, Reason
 from runners.engines.starvation import CODE as STARVED
 
 
-def find_reasons(answers: Sequence[Answer], exchanges: Sequence[Exchange | None], load: Load) -> tuple[Reason, ...]:
+def find_reasons(answers: Sequence[Answer], sent: Sequence[Exchange], load: Load) -> tuple[Reason, ...]:
     """All reasons that answers and their sending give; () if the load was served as asked."""
-    sent = [exchange for exchange in exchanges if exchange is not None]
     found = [*_failed(answers), _short(answers, load), _all_at_once(answers)]
     if load.rate_per_s > 0:
         found += [_late(sent), _saturated(answers, sent)]

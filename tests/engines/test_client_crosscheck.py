@@ -4,7 +4,7 @@ import pytest
 from client_cases import a_load, an_answer, exchange_of
 
 from runners.engines.crosscheck import cross_check
-from runners.engines.measuring import observe
+from runners.engines.measuring import Sent, observe
 
 NAMES = {"vllm": 'engine="0",model_name="m"', "sglang": 'model_name="m",tp_rank="0"'}
 
@@ -27,8 +27,8 @@ def metrics(*, num, ttft_s, gap_s, gaps=7, engine="vllm", between="inter_token_l
 
 def observed(num=4, **answer):
     answers = tuple(an_answer(**answer) for _ in range(num))
-    exchanges = [exchange_of() for _ in answers]
-    return observe(answers, exchanges, a_load(num_requests=num), None, "ordinary")
+    sent = Sent(exchanges=[exchange_of() for _ in answers], late={}, client=None, scheduler="ordinary")
+    return observe(answers, sent, a_load(num_requests=num))
 
 
 def codes(observation, before, after):

@@ -1,9 +1,13 @@
 """The client against a server in another process. No test says how long anything takes: the machine may be busy."""
 
+import json
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from client_cases import a_load, emitting
@@ -136,12 +140,15 @@ def test_an_open_loop_that_outruns_the_server_is_saturated(emitter):
     assert observation.counts["loop"] == "open"
 
 
-def test_a_starved_client_is_told_by_the_kernels_account(emitter):
-    emitter.play(gap_s=0.002)
-    load = replace(a_load(), max_wait_share=-1.0)  # any waiting, even none, is too much
-    observation = measure(emitter.endpoint, "completions", load)
-    assert any("waited" in reason.text and reason.code == "client_starved" for reason in observation.reasons)
-    assert observation.counts["client"]["wait_share"] >= 0
+def test_a_client_that_is_kept_from_the_processor_voids_its_numbers(emitter):
+    emitter.play(first_s=0.01, gap_s=0.002)
+    command = [sys.executable, str(Path(__file__).with_name("starved.py")), str(emitter.endpoint.port)]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=120)
+    seen = json.loads(said.stdout)
+    waited = [one["code"] for one in seen["reasons"] if "waited for a processor" in one["text"]]
+    assert waited == ["client_starved"]
+    assert seen["client"]["mean_late_s"] > 0
 
 
 @pytest.mark.parametrize(
