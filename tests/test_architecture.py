@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "perfguard.speculation": NOUNS | {"perfguard.stats"},
     "perfguard.hooks": set(),
     "perfguard.history_file": NOUNS | {"perfguard.history"},
+    "perfguard.imported": NOUNS,
     "perfguard.conditions": NOUNS | {"perfguard.stats", "perfguard.machine.event_reasons"},
     "perfguard.history": NOUNS | {"perfguard.stats", "perfguard.conditions"},
     "perfguard.diagnosis": NOUNS | {"perfguard.machine", "perfguard.conditions.leftovers"},
