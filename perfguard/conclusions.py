@@ -21,13 +21,15 @@ CANNOT = {
 }
 
 
-def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str) -> dict[str, str]:
+def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str, engine_note: str = "") -> dict[str, str]:
     """{"can": …, "cannot": …} in a sentence or two each."""
     can = CAN[decision.outcome]
     if origin_note and decision.outcome is not Outcome.INVALID:
         can = f"{can} Of the code: {origin_note}."
     if note := scope_note(decision, campaign.scope):
         can = f"{can} {note}"
+    if engine_note and decision.outcome is not Outcome.INVALID:
+        can = f"{can} {engine_note}"
     return {"can": can, "cannot": CANNOT[decision.outcome]}
 
 
