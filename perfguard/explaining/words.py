@@ -119,7 +119,8 @@ def cut(text: str) -> str:
 def next_step(found: Explanation) -> str:
     """The command that brings most now: it measures, for a record never convicts.
 
-    A stored run as base brings its workload, tree, parameters and environment along.
+    A stored run as base brings its workload, tree, parameters and environment along. Where several settings differ,
+    the experiment tells them apart.
     """
     a, b = found.a, found.b
     if not a.id:
@@ -128,6 +129,8 @@ def next_step(found: Explanation) -> str:
     noise = next(h for h in found.hypotheses if h.name == f.NOISE)
     if noise.state == "possible" or not b.id:
         return whole
+    if _num_factors(found) > 1:
+        return f"perfguard explain {a.id}:{a.side} {b.id}:{b.side} --experiment"
     first = next((difference for difference in found.differences if difference.kind), None)
     if first is None or first.kind not in ("env", "param") or first.a == NOT_SET or first.a.startswith("0: "):
         return whole
@@ -135,6 +138,12 @@ def next_step(found: Explanation) -> str:
     name = first.field.removeprefix("param ")
     option = f"--base-{'env' if first.kind == 'env' else 'set'} {shlex.quote(f'{name}={first.a}')}"
     return " ".join([f"perfguard compare {b.id}:{b.side} {b.commit[:12]}", option, *_asked(b)])
+
+
+def _num_factors(found: Explanation) -> int:
+    """How many differing things an experiment could set: a variable or parameter each, commit, patch, Python."""
+    kinds = [(d.kind, d.field if d.kind in ("env", "param") else "") for d in found.differences if d.kind]
+    return len(set(kinds))
 
 
 def _asked(facts: f.Facts) -> list[str]:

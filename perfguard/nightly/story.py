@@ -120,7 +120,8 @@ def _measure(night: Night, one: Chosen, task: Task, budget_s: float) -> None:
         entry = document.measured_entry(name, one.pin, comparison, ack)
         night.entries.append(entry)
         night.comparisons.append(comparison)
-        if entry["acked"] is None:
+        # What had its outcome when the night was interrupted was told then.
+        if entry["acked"] is None and not task.run.outcome:
             tell(night, tell_of_outcome(night.hooks, comparison))
 
 

@@ -19,7 +19,7 @@ def with_perfguard(comparison: Mapping[str, Any]) -> list[str]:
     base, head = comparison["base"], comparison["head"]
     words = ["perfguard", "compare", str(base["commit"])[:12], str(head["commit"])[:12]]
     words += ["--margin", f"{comparison['margin'] * 100:g}%", "--alpha", f"{comparison['alpha']:g}"]
-    if comparison.get("scope", "full") != "full":
+    if comparison.get("scope", "full") not in ("full", "attached"):  # the url among the parameters says the latter
         words += ["--scope", str(comparison["scope"])]
     for side in SIDES:
         words += _of_side(side, comparison[side])
@@ -91,4 +91,5 @@ def _parameter(value: Any) -> str:
 
 def _runner(workload: Mapping[str, Any], arm: Mapping[str, Any]) -> str:
     params = {**workload.get("params", {}), **arm.get("params", {})}
-    return f"workload {workload['name']}: " + ", ".join(f"{key}={value}" for key, value in params.items())
+    said = ", ".join(f"{key}={value}" for key, value in params.items() if value != "")
+    return f"workload {workload['name']}: {said}"

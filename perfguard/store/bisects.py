@@ -10,7 +10,7 @@ from typing import Literal
 from sqlite_utils import Database
 
 from perfguard.records import Bisect, CandidateBuild, PairPlan
-from perfguard.store import codec, content
+from perfguard.store import codec, content, damage
 
 Role = Literal["confirmation", "inside", "further"]
 
@@ -35,7 +35,10 @@ def insert(db: Database, campaign: str, bisect: Bisect) -> None:
 
 def load(db: Database, campaign: str) -> Bisect | None:
     row = db.execute("SELECT document FROM bisects WHERE campaign = ?", (campaign,)).fetchone()
-    return None if row is None else codec.build(Bisect, codec.unpack(row[0], content.loader(db)))
+    if row is None:
+        return None
+    with damage.reading_row("bisects", campaign):
+        return codec.build(Bisect, damage.mapping(codec.unpack(row[0], content.loader(db)), "document"))
 
 
 def insert_pair(db: Database, campaign: str, pair: PairPlan) -> None:
@@ -48,9 +51,11 @@ def pairs(db: Database, campaign: str) -> list[PairPlan]:
     rows = db.execute(
         "SELECT number, position, slot_order, pauses FROM bisect_pairs WHERE campaign = ? ORDER BY number", (campaign,)
     )
-    return [
-        codec.build(PairPlan, {"number": n, "position": p, "order": o, "pauses": json.loads(s)}) for n, p, o, s in rows
-    ]
+    with damage.reading_row("bisect_pairs", campaign):
+        return [
+            codec.build(PairPlan, {"number": n, "position": p, "order": o, "pauses": json.loads(s)})
+            for n, p, o, s in rows
+        ]
 
 
 def insert_build(db: Database, campaign: str, build: CandidateBuild) -> None:
@@ -62,7 +67,8 @@ def insert_build(db: Database, campaign: str, build: CandidateBuild) -> None:
 def builds(db: Database, campaign: str) -> list[CandidateBuild]:
     """By position."""
     rows = db.execute("SELECT document FROM bisect_builds WHERE campaign = ? ORDER BY position", (campaign,))
-    return [codec.build(CandidateBuild, codec.unpack(document)) for (document,) in rows]
+    with damage.reading_row("bisect_builds", campaign):
+        return [codec.build(CandidateBuild, damage.mapping(codec.unpack(text), "document")) for (text,) in rows]
 
 
 def insert_link(db: Database, campaign: str, link: BisectLink) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlite_utils import Database
 
 from perfguard.records import MachineReading
-from perfguard.store import codec
+from perfguard.store import codec, damage
 
 
 def insert(db: Database, machine: str, readings: Sequence[MachineReading]) -> None:
@@ -29,4 +29,7 @@ def load(db: Database, machine: str, name: str) -> list[MachineReading]:
         "WHERE machine = ? AND name = ? ORDER BY measured_at, rowid",
         (machine, codec.shown(name)),
     )
-    return [MachineReading(**{**row, "facts": json.loads(row["facts"])}) for row in rows]
+    with damage.reading_row("machine_readings", f"{machine[:12]} {name}"):
+        return [
+            MachineReading(**{**row, "facts": damage.mapping(json.loads(row["facts"]), "facts")}) for row in rows
+        ]

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from sqlite_utils import Database
 
 from perfguard.records import Better
-from perfguard.store import codec
+from perfguard.store import codec, damage
 
 NightStatus = Literal["running", "interrupted", "finished", "given up"]
 
@@ -126,7 +126,13 @@ def put_night(db: Database, night: StoredNight) -> None:
 def newest_nights(db: Database, limit: int) -> list[StoredNight]:
     """Newest first."""
     rows = db.execute("SELECT * FROM nights ORDER BY started_at DESC, rowid DESC LIMIT ?", (limit,))
-    return [StoredNight(id=i, started_at=t, status=s, commit_sha=c, document=codec.unpack(d)) for i, t, s, c, d in rows]
+    return [_night(*row) for row in rows]
+
+
+def _night(id: str, started_at: str, status: NightStatus, commit_sha: str, text: str) -> StoredNight:
+    with damage.reading_row("nights", id):
+        document = damage.mapping(codec.unpack(text), "document")
+    return StoredNight(id=id, started_at=started_at, status=status, commit_sha=commit_sha, document=document)
 
 
 def workloads(db: Database) -> list[str]:

@@ -35,8 +35,8 @@ class Load:
     `rate_per_s` 0 is a closed loop: `concurrency` requests are always under way. Above 0 it is an open loop:
     requests are sent at Poisson times drawn from `seed`, however many are unfinished; `concurrency` then says nothing.
     `ignore_eos` also means that every answer has to have `num_tokens` tokens, or it counts as short. `realtime` asks
-    for SCHED_RR while requests are under way. `max_wait_share` is the run-queue wait (of the time measured) beyond
-    which a client counts as starved.
+    for SCHED_RR while requests are under way. `max_wait_share`: how late a client may read because it waited for a
+    processor, as a share of the TTFT and of the time between reads, before it counts as starved.
     """
 
     prompts: Sequence[Prompt]
@@ -56,13 +56,15 @@ class Exchange:
     """One request as it went over the wire: `reads` holds the time of each read and the bytes it brought.
 
     `scheduled_ns` is when it should have been sent; `sent_ns`, 0 where no connection came about, when its bytes were
-    given to the open connection. `error` is empty where the server closed the connection in order.
+    given to the open connection. `error` is empty where the server closed the connection in order. `accounts` holds
+    what the kernel said of the client's thread at each read (starvation.py), or nothing.
     """
 
     scheduled_ns: int
     sent_ns: int
     ended_ns: int
     reads: tuple[tuple[int, bytes], ...]
+    accounts: tuple[bytes, ...] = ()
     error: str = ""
 
 

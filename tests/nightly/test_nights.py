@@ -151,6 +151,20 @@ def test_an_interrupted_night_goes_on_under_its_own_id(nights, monkeypatch):
         assert run_.outcome == "EQUIVALENT"
 
 
+def test_a_night_that_goes_on_does_not_tell_again_what_it_told(nights, monkeypatch):
+    nights.start()
+    nights.commit("Slow", SLOW)
+    monkeypatch.setattr("perfguard.nightly.story._look_at_machine", interrupting)
+    with pytest.raises(Interrupted):
+        nights.night(is_searching=False)
+    monkeypatch.undo()
+    monkeypatch.setenv("PERFGUARD_CACHE", str(nights.project.cache))
+    monkeypatch.setenv("PERFGUARD_LOCK_DIR", str(nights.project.folder / "lock"))
+    again = nights.night(days=0, is_searching=False)
+    assert outcomes(again) == ["REGRESSION"]
+    assert nights.told("regression").count("perfguard/comparison@1") == 1
+
+
 def test_an_unfinished_night_of_another_commit_is_given_up(nights, monkeypatch):
     nights.start()
     monkeypatch.setattr("perfguard.launching.run_command", interrupting)

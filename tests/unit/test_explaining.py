@@ -204,6 +204,11 @@ def test_the_next_step_keeps_what_b_asked_for_and_never_the_value_of_a_secret():
     )
 
 
+def test_where_several_settings_differ_the_next_step_tells_them_apart_by_experiment():
+    b = run("r2", (82.0, 82.2, 81.9, 82.1), env=LL | {"NCCL_PROTO": "Simple"}, tree="t2")
+    assert explanation_json(explain(run(), b))["next"] == "perfguard explain r1:base r2:base --experiment"
+
+
 def test_where_nothing_can_be_toggled_the_whole_of_a_is_measured_again():
     b = run("r2", (82.0, 82.2, 81.9, 82.1), tree="t2")
     assert explanation_json(explain(run(), b))["next"] == f"perfguard compare r1:base {'t2' * 6}"

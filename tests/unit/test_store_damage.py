@@ -4,13 +4,16 @@ import json
 from dataclasses import replace
 
 import pytest
+import store_cases
 from campaign_cases import campaign, measured, same
+from test_store_bisects import PAIRS, SEARCH
 
 from perfguard.errors import StoreError
 from perfguard.experiment import planned_blocks
 from perfguard.judging import verdict_json
+from perfguard.records import CandidateBuild, MachineReading
 from perfguard.replay import check_incoming, replayable, replayed
-from perfguard.store import open_store
+from perfguard.store import StoredNight, open_store
 
 JUDGED = ("c-1", "c-2")
 
@@ -89,3 +92,33 @@ def test_a_copy_from_a_run_whose_later_trials_no_verdict_knows_is_taken_in(tmp_p
         store.add_trial("c-1", late)
         with open_store(tmp_path / "a.db") as mine:
             check_incoming(mine, store)
+
+
+OTHER_DAMAGES = [
+    ("bisects", "UPDATE bisects SET document = '[]'", lambda s: s.bisect("b-1")),
+    ("bisects", "UPDATE bisects SET document = '{}'", lambda s: s.bisect("b-1")),
+    ("bisect_pairs", "UPDATE bisect_pairs SET pauses = 'long'", lambda s: s.pairs("b-1")),
+    ("bisect_builds", "UPDATE bisect_builds SET document = '7'", lambda s: s.candidate_builds("b-1")),
+    ("nights", "UPDATE nights SET document = 'null'", lambda s: s.nights.newest(1)),
+    ("machine_readings", "UPDATE machine_readings SET facts = '['", lambda s: s.machine_readings("m", "copy")),
+]
+
+
+@pytest.mark.parametrize(("table", "damage", "read"), OTHER_DAMAGES)
+def test_damaged_rows_of_bisects_nights_and_machines_are_named(table, damage, read, tmp_path):
+    path = tmp_path / "results.db"
+    with open_store(path) as store:
+        store.add_campaign(store_cases.campaign("b-1", kind="bisect"))
+        store.add_bisect("b-1", SEARCH)
+        store.add_pair("b-1", PAIRS[0])
+        store.add_candidate_build("b-1", CandidateBuild(position=2, status="ok"))
+        store.nights.put(StoredNight(id="n", started_at="2026-03-01T02:00:00+00:00", status="finished", commit_sha="h"))
+        reading = MachineReading(name="copy", unit="GB/s", value=1.0, measured_at="2026-03-01", source="bench")
+        store.add_machine_readings("m", [reading])
+        read(store)
+        assert store.db.execute(damage).rowcount == 1
+    with (
+        open_store(path, read_only=True) as store,
+        pytest.raises(StoreError, match=rf"results\.db holds a row that cannot be read: table {table}, "),
+    ):
+        read(store)

@@ -1,0 +1,153 @@
+"""Puts a session's parts together: weights, caches, positions, the draft, and the forward pass they run in.
+
+Must not decode anything.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+import torch
+
+from model.attention import KVCache, own_window
+from model.choices import Choices, new_choices
+from model.decoder import Decoder
+from model.fused import fused_forward, kernel_window, lay_out_for_kernels
+from model.kernels.ops import Ops
+from model.layers import Rope, build_rope
+from model.parallel import Group
+from model.pathologies import Pathologies
+from model.sequences import Sequences, new_sequences
+from model.steps import Drafter, Steps, TargetForward, plain_forward
+from model.weights import Models, load_models
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+
+
+class Asked(Protocol):
+    """The part of entry.Spec that is needed here."""
+
+    target: str
+    draft: str | None
+    dtype: str
+    max_len: int
+    batch: int
+    num_draft_tokens: int
+    temperature: float
+    accept_rates: Sequence[float]
+    sampling_seed: int
+    uses_kernels: bool
+
+
+class Parts(Protocol):
+    """The part of entry.Session that is needed here."""
+
+    group: Group
+    device: torch.device
+    pathologies: Pathologies
+    target: Decoder
+    caches: Sequence[KVCache]
+    rope: Rope
+    ops: Ops | None
+    drafter: Drafter | None
+
+
+def load(spec: Asked, group: Group, device: torch.device) -> Models:
+    """Raises ValueError, also if there is not enough memory."""
+    return load_models(
+        spec.target,
+        spec.draft,
+        dtype=DTYPES[spec.dtype],
+        device=device,
+        group=group,
+        num_slots=spec.max_len,
+        num_sequences=spec.batch,
+    )
+
+
+def target_parts(
+    spec: Asked, models: Models, device: torch.device, pathologies: Pathologies
+) -> tuple[Decoder, list[KVCache], Rope]:
+    dtype, target = DTYPES[spec.dtype], models.target
+    if pathologies.wrong_tap_layers:
+        target.tap_layers = tuple(layer - 1 for layer in target.tap_layers)
+    for layer in target.layers:
+        layer.mlp.copies_experts = pathologies.redundant_expert_copy
+    caches = target.new_caches(spec.max_len, dtype=dtype, device=device, batch=spec.batch)
+    return target, caches, _rope(spec, target.config.head_dim, target.config.rope_theta, device)
+
+
+def load_ops(spec: Asked, target: Decoder, device: torch.device) -> Ops | None:
+    """Kernels, with the weights laid out for them; None where plain modules are to run.
+
+    triton is imported here and not before, so that a machine without it runs everything else.
+    """
+    if not spec.uses_kernels:
+        return None
+    from model.kernels.triton_ops import build_triton_ops, check_widths
+
+    check_widths(target.config, target.layers[0].mlp.group.world_size)
+    for layer in target.layers:
+        lay_out_for_kernels(layer.mlp)
+    return build_triton_ops(device)
+
+
+def new_drafter(spec: Asked, models: Models, device: torch.device, ops: Ops | None) -> Drafter | None:
+    draft = models.draft
+    if draft is None:
+        return None
+    dtype = DTYPES[spec.dtype]
+    attention = draft.midlayer.self_attn
+    return Drafter(
+        draft=draft,
+        embed_tokens=draft.embed_tokens or models.target.embed_tokens,
+        cache=attention.new_cache(spec.max_len, dtype=dtype, device=device, batch=spec.batch),
+        rope=_rope(spec, draft.config.head_dim, draft.config.rope_theta, device),
+        window=own_window if ops is None else partial(kernel_window, ops),
+    )
+
+
+def build_steps(spec: Asked, parts: Parts) -> Steps:
+    config = parts.target.config
+    sequences = new_sequences(
+        batch=spec.batch,
+        num_draft_tokens=spec.num_draft_tokens,
+        taps_size=len(parts.target.tap_layers) * config.hidden_size,
+        dtype=DTYPES[spec.dtype],
+        device=parts.device,
+    )
+    return Steps(
+        sequences=sequences,
+        choices=_choices(spec, sequences, parts),
+        target=_forward(parts),
+        drafter=parts.drafter,
+        max_len=spec.max_len,
+        marks=parts.group.marks,
+        pathologies=parts.pathologies,
+    )
+
+
+def _choices(spec: Asked, sequences: Sequences, parts: Parts) -> Choices:
+    draft = parts.drafter.draft if parts.drafter else None
+    has_map = draft is not None and draft.config.has_own_vocabulary
+    return new_choices(
+        sequences,
+        temperature=spec.temperature,
+        seed=spec.sampling_seed,
+        accept_rates=spec.accept_rates,
+        vocab_size=parts.target.config.vocab_size,
+        drafted_ids_D=draft.to_target(torch.arange(draft.config.head_size, device=parts.device)) if has_map else None,
+        has_draft=draft is not None,
+    )
+
+
+def _forward(parts: Parts) -> TargetForward:
+    if parts.ops is not None:
+        return fused_forward(parts.target, parts.caches, parts.rope, parts.ops)
+    return plain_forward(parts.target, parts.caches, parts.rope)
+
+
+def _rope(spec: Asked, head_dim: int, theta: float, device: torch.device) -> Rope:
+    return build_rope(
+        num_positions=spec.max_len, head_dim=head_dim, theta=theta, dtype=DTYPES[spec.dtype], device=device
+    )
