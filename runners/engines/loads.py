@@ -81,5 +81,3 @@ def _record(load: Load, times_s: Sequence[float], is_steady: bool) -> dict[str, 
         "tpot_s": list(times_s),
         "spread": statistics.pstdev(times_s) / statistics.fmean(times_s) if len(times_s) > 1 and any(times_s) else None,
     }
-
-

@@ -23,6 +23,7 @@ from runners.engines.records import Endpoint, Observation, Reason
 from runners.engines.running import PLAIN, Running, running
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
+from runners.engines.state import state_of
 
 # What a workload without modes calls its only one, where something has to be called by it.
 ONLY = "load"
@@ -94,8 +95,15 @@ def run_mode(job: Job) -> Part:
         part = replace(part, software=software(run_.found))
         if not reasons:
             part = measured(job, run_.server, Endpoint(host=run_.server.host, port=run_.server.port, model=model), part)
+            part = told_by(run_.server, job.dialect, part)
     # Known only now: the processes are gone.
     return replace(part, engine={**part.engine, "stop": run_.ending}, reasons=(*part.reasons, *left_behind(run_)))
+
+
+def told_by(server: Server, dialect: Dialect, part: Part) -> Part:
+    """With what the server says of itself: after the measured window, when its log holds what it ran under."""
+    record, lost = state_of(server, dialect, str(part.engine.get("version", "")))
+    return replace(part, engine={**record, **part.engine}, reasons=(*part.reasons, *lost))
 
 
 def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfguard.protocol import matters
+from runners.engines.facts import is_secret
 
 PROC = Path("/proc")
 # Python's own helper keeps an eye on shared memory and needs nothing.
@@ -46,7 +47,12 @@ def read_processes(pids: Iterable[int], asked: Iterable[str] = (), proc: Path = 
 
 def _kept(raw: bytes, wanted: frozenset[str]) -> dict[str, str]:
     pairs = (os.fsdecode(pair).partition("=") for pair in raw.split(b"\0") if pair)
-    return {name: value for name, sign, value in pairs if sign and (matters(name) or name in wanted)}
+    return {name: value for name, sign, value in pairs if sign and is_shown(name, wanted)}
+
+
+def is_shown(name: str, wanted: frozenset[str]) -> bool:
+    """Also a key that was asked for stays where it is: a record is handed on."""
+    return (matters(name) or name in wanted) and not is_secret(name)
 
 
 def workers_json(processes: Sequence[Process]) -> list[dict[str, object]]:
@@ -78,6 +84,8 @@ def undelivered(asked: Mapping[str, str], processes: Sequence[Process]) -> list[
     texts = []
     for place, process in enumerate(processes):
         for name, value in asked.items():
+            if is_secret(name):
+                continue
             seen = process.environment.get(name)
             if seen == value or (place and name in LISTS and seen and _is_part(seen, value)):
                 continue

@@ -19,8 +19,8 @@ def faked(proc, pid, command, environment):
 
 
 def test_only_variables_that_matter_or_were_asked_for_are_kept(tmp_path):
-    faked(tmp_path, 7, ["python", "-m", "sglang"], {"NCCL_ALGO": "Ring", "HF_TOKEN": "t", "MINE": "1", "HOME": "/root"})
-    (found,) = read_processes([7, 8], asked=["MINE"], proc=tmp_path)  # 8 is gone
+    faked(tmp_path, 7, ["python", "-m", "sglang"], {"NCCL_ALGO": "Ring", "VLLM_API_KEY": "t", "MINE": "1", "HOME": "/"})
+    (found,) = read_processes([7, 8], asked=["MINE", "VLLM_API_KEY"], proc=tmp_path)  # 8 is gone
     assert (found.pid, found.name) == (7, "python -m sglang")
     assert found.environment == {"NCCL_ALGO": "Ring", "MINE": "1"}
     assert workers_json([found]) == [

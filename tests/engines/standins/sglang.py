@@ -6,6 +6,7 @@
 import argparse
 import os
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 from standins.script import Script, misbehave_at_start, read_script
 from standins.serving import (
@@ -31,12 +32,19 @@ def main(version: str) -> None:
     parser = argparse.ArgumentParser()
     for name in ("--model-path", "--host", "--port", "--tp", "--speculative-algorithm"):
         parser.add_argument(name)
-    asked, _ = parser.parse_known_args()
+    asked, flags = parser.parse_known_args()
     script = read_script()
     misbehave_at_start(script)
     state = State(script=script, speculates=asked.speculative_algorithm is not None, accept=accept(script))
     told = {**vars(asked), "version": script.version or version, "model_path": script.model or asked.model_path}
+    told |= resolved(script, flags)
     run(serve(state, routes(told), asked.host, int(asked.port)))
+
+
+def resolved(script: Script, flags: list[str]) -> Json:
+    """Arguments of this version: its defaults, and flags of the command line on top ("--some-name value")."""
+    given = {name[2:].replace("-", "_"): value for name, value in pairwise(flags) if name[:2] == "--"}
+    return {**script.arguments, **{name: value for name, value in given.items() if name in script.arguments}}
 
 
 def accept(script: Script) -> tuple[float, ...]:
