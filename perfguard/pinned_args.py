@@ -8,8 +8,11 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from perfguard.errors import NotComparableError
+from perfguard.records import Trial
 
 # Of an enumeration as Python shows it: <CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)> -> FULL_AND_PIECEWISE.
 ENUM = re.compile(r"<\w+\.(\w+): .*>")
@@ -34,6 +37,20 @@ def pins(base: Mapping[str, Any], head: Mapping[str, Any]) -> str:
     }
     flags_of = FLAGS.get(str(base.get("name")))
     return shlex.join(flags_of(differing)) if flags_of else ""
+
+
+def pins_of_first_runs(trials: Sequence[Trial]) -> dict[str, str]:
+    """Mode -> words, from the unmeasured first runs of both sides. Raises NotComparableError."""
+    told = {t.side: t.record.get("engine") or {} for t in trials if t.stage == 0 and t.status == "ok"}
+    if len(told) < 2:
+        return {}  # a side that does not run at all is told of as such
+    found = {}
+    for mode, base in told["base"].items():
+        try:
+            found[mode] = pins(base, told["head"].get(mode, {}))
+        except ValueError as error:
+            raise NotComparableError(f"--pin-args base: {error}", "compare without --pin-args") from None
+    return found
 
 
 def _sglang(found: Mapping[str, Any]) -> list[str]:

@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "perfguard.history_file": NOUNS | {"perfguard.history"},
     "perfguard.imported": NOUNS,
     "perfguard.engine_facts": NOUNS,
+    "perfguard.pinned_args": NOUNS,
     "perfguard.conditions": NOUNS | {"perfguard.stats", "perfguard.machine.event_reasons"},
     "perfguard.history": NOUNS | {"perfguard.stats", "perfguard.conditions"},
     "perfguard.diagnosis": NOUNS | {"perfguard.machine", "perfguard.conditions.leftovers"},

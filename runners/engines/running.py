@@ -20,6 +20,8 @@ from runners.engines.processes import free_port
 from runners.engines.server import EngineError, Server
 
 PLAIN = "plain"
+# What a workload without modes calls its only one, where something has to be called by it.
+ONLY = "load"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,12 @@ def starting(params: EngineParams, dialect: Dialect, mode: str, *, python: str, 
         "port": str(port),
     }
     texts = [command, params.args, params.speculative_args if mode != PLAIN else ""]
+    texts.append(params.pinned_args.get(mode or ONLY, ""))
     start = Start(argv=tuple(word for text in texts for word in filled(text, fields)))
+    if params.thin_layers:
+        if dialect.thin is None:
+            raise ValueError(f"params: a server of kind {dialect.name} cannot be started with few layers")
+        start = dialect.thin(start, params)
     if not params.synthetic_accept_length or mode == PLAIN:
         return start
     if dialect.synthetic is None:

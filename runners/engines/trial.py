@@ -20,13 +20,10 @@ from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
 from runners.engines.records import Endpoint, Observation, Reason
-from runners.engines.running import PLAIN, Running, running
+from runners.engines.running import ONLY, PLAIN, Running, running
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
 from runners.engines.state import state_of
-
-# What a workload without modes calls its only one, where something has to be called by it.
-ONLY = "load"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +107,7 @@ def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:
     """From the first request to the last counter."""
     load = loads.load_of(job.params, job.dialect, job.seed)
     warmup, failed = loads.warm_up(endpoint, job.wire, load, job.params, is_unique=job.cache == "unique")
+    failed = failed or loads.age(endpoint, job.wire, load, job.params.age_s, is_unique=job.cache == "unique")
     if failed is not None:
         error = next(answer.error for answer in failed.answers if answer.error)
         raise servers.EngineError(f"every request of the warm-up failed: {error}\n{servers.log_tail(server)}")
