@@ -61,11 +61,35 @@ def engine_json(trials: Sequence[Trial], *, is_pinned: bool = False) -> dict[str
     others = [one.text for one in findings if one.code != "ENGINE_GRAPH"]
     first = "; ".join([*graphs, *_arguments(found, last, is_pinned=is_pinned)])
     return {
-        "lines": [line for line in (first, *others) if line],
+        "lines": [line for line in (first, *others, *trace_lines(trials)) if line],
         "findings": [{"code": one.code, "text": one.text} for one in findings],
         "differences": {mode: [[d.name, d.base, d.head, list(d.has)] for d in of] for mode, of in found.items() if of},
         "sides": {side: {mode: _summary(record) for mode, record in last[side].items()} for side in SIDES},
     }
+
+
+def trace_lines(trials: Sequence[Trial]) -> list[str]:
+    """What the engines' own profilers showed, side by side, one line a mode; of the unmeasured first runs."""
+    told: dict[str, dict[Side, Mapping[str, Any]]] = {}
+    for trial in trials:
+        for mode, record in (trial.record.get("engine") or {}).items():
+            if trial.stage == 0 and trial.status == "ok" and record.get("trace"):
+                told.setdefault(mode, {})[trial.side] = record["trace"]
+    return [_trace_line(mode, by_side) for mode, by_side in told.items()]
+
+
+def _trace_line(mode: str, by_side: Mapping[Side, Mapping[str, Any]]) -> str:
+    seconds = {side: by_side.get(side, {}).get("seconds", {}) for side in SIDES}
+    problems = [f"{side}: {one['error']}" for side, one in by_side.items() if one.get("error")]
+    names = list(dict.fromkeys([*seconds["base"], *seconds["head"]]))
+    both = ("/".join(_millis(seconds[side].get(name)) for side in SIDES) for name in names)
+    parts = [f"{name.removesuffix('_s').replace('_', '-')} {pair}" for name, pair in zip(names, both, strict=True)]
+    where = "" if mode == "load" else f" of {mode}"
+    return f"traced cycles{where}, ms a cycle, base/head: {', '.join([*parts, *problems])}"
+
+
+def _millis(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{1000 * seconds:.3g}"
 
 
 def engine_note(told: Mapping[str, Any]) -> str:

@@ -47,6 +47,7 @@ PARAMS: Mapping[str, Any] = {
     "thin_layers": 0,
     "layers_field": "num_hidden_layers",
     "pinned_args": {},
+    "trace": False,
 }
 # Load of weights, compilation and capture of graphs; a model of 1T parameters takes up to twenty minutes.
 READY_S, LARGE_READY_S = 900.0, 2400.0

@@ -134,6 +134,9 @@ class Launcher:
         again = f"-{datetime.now(UTC):%H%M%S%f}" if stage == WARM_STAGE else ""
         trial_id = f"{self.campaign.id}-s{stage}b{block}t{slot}a{attempt}{again}"
         workload = arm_workload(self.campaign, arm)
+        if stage != WARM_STAGE and workload.params.get("trace"):
+            # A profiler slows down what it watches: only runs that are not measured have one.
+            workload = replace(workload, params={**workload.params, "trace": False})
         if self.pinned and arm.side == "head":
             workload = replace(workload, params={**workload.params, "pinned_args": dict(self.pinned)})
         modes = order_of_modes(self.campaign.seed, trial_id, workload.modes)

@@ -1,4 +1,4 @@
-"""Options of `compare` that are of engines only: --age, --thin, --pin-args. Parses and checks; measures nothing."""
+"""Options of `compare` that are of engines only: --age, --thin, --pin-args, --trace. Parses; measures nothing."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +19,7 @@ def engine_workload(workload: Workload, asked: Mapping[str, Any]) -> Workload:
     """With what --age and --thin change. Raises UsageError for a workload that is no engine."""
     age, thin, pinned = (str(asked.get(name) or "") for name in ("age", "thin", "pin_args"))
     given = [option for option, value in (("--age", age), ("--thin", thin), ("--pin-args", pinned)) if value]
+    given += ["--trace"] if asked.get("trace") else []
     if not given:
         return workload
     if workload.runner != "engine":
@@ -27,7 +28,8 @@ def engine_workload(workload: Workload, asked: Mapping[str, Any]) -> Workload:
         raise UsageError(f"--pin-args {pinned!r}: only base's arguments can be pinned", "--pin-args base")
     if workload.params.get("url"):
         raise UsageError(f"{given[0]} is about a server that is started, and a url is one that runs", "leave it out")
-    return aged(thinned(workload, thin), age)
+    changed = aged(thinned(workload, thin), age)
+    return with_params(changed, {"trace": True}) if asked.get("trace") else changed
 
 
 def aged(workload: Workload, age: str) -> Workload:

@@ -69,6 +69,9 @@ def compare(
     ready_timeout: o.ReadyTimeout = "",
     pin_args: Annotated[str, typer.Option(help="base: head runs with the arguments that base's engine resolved.")] = "",
     thin: Annotated[str, typer.Option(help="layers=8: few layers, weights drawn at random (engines).")] = "",
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Profile cycles in the unmeasured first runs (sglang, vllm).")
+    ] = False,
     age: Annotated[str, typer.Option(help="Load each server for so long before it is measured: 2h (engines).")] = "",
     was: Annotated[float | None, typer.Option(help="The number that was believed; shown beside what is now.")] = None,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the price list and measure nothing.")] = False,

@@ -56,6 +56,7 @@ class EngineParams:
     age_s: float = 0.0  # of load before the measured window
     thin_layers: int = 0  # above 0: so many layers with weights drawn at random
     layers_field: str = "num_hidden_layers"  # where the model's configuration holds their number
+    trace: bool = False  # some cycles under the engine's profiler, after everything is measured
     pinned_args: Mapping[str, str] = field(default_factory=dict)  # by mode, last on the command line
 
 

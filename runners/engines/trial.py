@@ -19,8 +19,9 @@ from runners.engines.known import dialect_of
 from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
+from runners.engines.profile import profile
 from runners.engines.records import Endpoint, Observation, Reason
-from runners.engines.running import ONLY, PLAIN, Running, running
+from runners.engines.running import ONLY, PLAIN, Running, running, trace_folder
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
 from runners.engines.state import state_of
@@ -93,6 +94,7 @@ def run_mode(job: Job) -> Part:
         if not reasons:
             part = measured(job, run_.server, Endpoint(host=run_.server.host, port=run_.server.port, model=model), part)
             part = told_by(run_.server, job.dialect, part)
+            part = traced(job, run_.server, model, part) if job.params.trace else part
     # Known only now: the processes are gone.
     return replace(part, engine={**part.engine, "stop": run_.ending}, reasons=(*part.reasons, *left_behind(run_)))
 
@@ -101,6 +103,16 @@ def told_by(server: Server, dialect: Dialect, part: Part) -> Part:
     """With what the server says of itself: after the measured window, when its log holds what it ran under."""
     record, lost = state_of(server, dialect, str(part.engine.get("version", "")))
     return replace(part, engine={**record, **part.engine}, reasons=(*part.reasons, *lost))
+
+
+def traced(job: Job, server: Server, model: str, part: Part) -> Part:
+    """With some cycles under the engine's profiler; nothing is measured on this server afterwards."""
+    load = loads.load_of(job.params, job.dialect, job.seed)
+    short = replace(load, num_requests=load.concurrency, rate_per_s=0.0)
+    endpoint = Endpoint(host=server.host, port=server.port, model=model)
+    folder = trace_folder(job.launch, job.mode)
+    seen = profile(server, job.dialect.name, folder, lambda: measure(endpoint, job.wire, short))
+    return replace(part, engine={**part.engine, "trace": seen})
 
 
 def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:

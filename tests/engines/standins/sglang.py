@@ -4,6 +4,8 @@
 """
 
 import argparse
+import gzip
+import json
 import os
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -73,9 +75,19 @@ def routes(told: Json) -> dict[str, Route]:
         "/get_model_info": model_info,
         "/v1/models": models,
         "/flush_cache": flush,
+        "/start_profile": start_profile,
         "/metrics": metrics,
         "/generate": generate,
     }
+
+
+def start_profile(state: State, body: Json) -> Answer:
+    """Writes at once what it is scripted to have seen; without a script this version has no profiler."""
+    if not state.script.trace:
+        return as_text("Not Found", 404)
+    with gzip.open(os.path.join(body["output_dir"], "1-TP-0.trace.json.gz"), "wt") as stream:
+        json.dump({"traceEvents": list(state.script.trace)}, stream)
+    return as_text("Start profiling.\n")
 
 
 def flush(state: State, _: Json) -> Answer:
