@@ -83,6 +83,8 @@ BUILT_IN = (
             "device": "cpu",
             "num_threads": 1,
             "planted_slowdown": 1.0,
+            "batch": 1,
+            "pathology": "",
         },
     ),
     *(_preset(name) for name in PRESETS),

@@ -94,11 +94,11 @@ def compile_for(kernel: Any, values: dict[str, Any], options: dict[str, int], ar
 def facts_of(asm: dict[str, Any], arch: int) -> dict[str, int]:
     told = assembler_log(asm["ptx"], arch)
     loads = re.findall(r"ld\.global\S*", asm["ptx"])
-    wide = sum(".v4.b32" in load or ".v8.b16" in load for load in loads) + asm["ptx"].count("cp.async")
+    wide = sum(".v4.b32" in load or ".v8.b16" in load for load in loads)
     return {
         "registers": int(re.search(r"Used (\d+) registers", told)[1]),
         "spilled": sum(map(int, re.findall(r"(\d+) bytes spill", told))),
-        "wide": wide,
+        "wide": wide + asm["ptx"].count("cp.async.cg"),
         "narrow": len(loads) - wide,
         "barriers": asm["ptx"].count("bar.sync"),
     }

@@ -46,6 +46,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="the tiny widths, to try the program")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--launches", type=int, default=10, help="A/A launches, of which the spread is taken")
+    parser.add_argument("--prompts", type=int, default=8, help="many short ones, so that the context stays short")
     parser.add_argument("--tokens", type=int, default=128, help="new tokens a prompt")
     parser.add_argument("--budget", type=float, default=470.0, help="seconds in all")
     return parser.parse_args()
@@ -121,7 +122,7 @@ def params_of(asked: argparse.Namespace) -> dict[str, Any]:
         "layers": 0 if asked.tiny else asked.layers,
         "dtype": "bfloat16",
         "device": asked.device,
-        "prompts": 2,
+        "prompts": asked.prompts,
         "tokens": asked.tokens,
         "num_draft_tokens": NUM_DRAFT_TOKENS,
         "accept_length": 2.0,

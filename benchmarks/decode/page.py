@@ -43,8 +43,9 @@ def steps(launches: Sequence[Mapping[str, Any]], other: Mapping[str, Any] | None
         metric, target = ("plain_token_s", "plain") if mode == "plain" else ("eagle3_verify_s", "verify")
         seconds = median(launch["values"][metric] for launch in launches)
         compared = [theirs[num_rows]["s"], theirs[num_rows]["s"] / floor] if num_rows in theirs and floor else []
+        ratio = f"{seconds / floor:.2f}" if floor else "–"
         rows.append([
-            name, f"{distinct:.2f}", ms(floor), ms(seconds), f"{seconds / floor:.2f}" if floor else "–", f"{TARGETS[target]}",
+            name, f"{distinct:.2f}", ms(floor), ms(seconds), ratio, f"{TARGETS[target]}",
             ms(compared[0]) if compared else "–", f"{compared[1]:.2f}" if compared else "–",
         ])  # fmt: skip
     head = ["step", "experts a layer", "floor ms", "ms", "× floor", "wanted ≤", "transformers ms", "× floor"]
@@ -55,12 +56,13 @@ def steps(launches: Sequence[Mapping[str, Any]], other: Mapping[str, Any] | None
 def cycle(launches: Sequence[Mapping[str, Any]]) -> str:
     values = {name: median(launch["values"][name] for launch in launches) for name in launches[0]["values"]}
     gain = values["eagle3_throughput"] / values["plain_throughput"]
+    break_even = values["eagle3_cycle_s"] / values["plain_token_s"]
     marks = launches[0]["counts"]["eagle3"]["marks"]
     rows = [[name, ms(marks[name])] for name in sorted(marks) if name.endswith("_s") and isinstance(marks[name], float)]
     found = (
         f"{values['eagle3_throughput']:.1f} token/s at accept length {values['eagle3_accept_length']:.3f}, "
         f"plain {values['plain_throughput']:.1f} token/s: {gain:.3f} times plain. "
-        f"Cycle {ms(values['eagle3_cycle_s'])} ms, break-even accept length {values['eagle3_cycle_s'] / values['plain_token_s']:.2f}."
+        f"Cycle {ms(values['eagle3_cycle_s'])} ms, break-even accept length {break_even:.2f}."
     )
     return "## EAGLE-3 cycle, K = 2\n\n" + found + "\n\n" + table(["part, with time stamps", "ms"], rows)
 

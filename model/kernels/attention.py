@@ -17,7 +17,7 @@ from model.kernels.ops import Heads
 from model.kernels.parts import power_of_two
 from model.layers import Rope
 
-BLOCK_S = 32
+BLOCK_S = 64
 
 
 @triton.jit

@@ -1,7 +1,7 @@
-"""Tiles of the kernels by number of rows: what was fastest inside a whole step on one H200, not alone.
+"""Tiles of the kernels by number of rows.
 
-A tile that wins when a kernel is timed by itself is often not the one that wins in the step. Must not import triton,
-so that the table can be read anywhere.
+To be chosen inside a whole step, not alone: a tile that wins when a kernel is timed by itself is often not the one that
+wins in the step. Must not import triton, so that the table can be read anywhere.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def linear_tile(num_rows: int, num_outputs: int, size: int) -> Tile:
         tile = Tile(rows=16, warps=8) if num_outputs > 16 * size else Tile(rows=8, warps=4)
         tile = tile if is_wide else Tile(rows=8, warps=8, split=2)
     else:
-        tile = Tile(rows=16, warps=8) if is_wide else Tile(rows=8, warps=16, split=2)
+        tile = Tile(rows=16, warps=8 if is_wide else 16)
     return fitting(tile, num_outputs, size)
 
 

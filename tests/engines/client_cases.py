@@ -53,7 +53,7 @@ def answer_to(*events: object, wire: str = "completions", prompt: Prompt = PROMP
 
 
 def a_load(**changes: object) -> Load:
-    given = {"prompts": (PROMPT,), "num_requests": 4, "num_tokens": 8, "timeout_s": 30.0, "max_wait_share": 1.0}
+    given = {"prompts": (PROMPT,), "num_requests": 4, "num_tokens": 8, "timeout_s": 30.0, "max_wait_share": 1000.0}
     return Load(**{**given, **changes})
 
 

@@ -1,6 +1,6 @@
 """Every kernel against PyTorch on the same inputs: python kernels_worker.py DEVICE OUT.json FOLDER
 
-FOLDER holds a small target and draft, which then decode a batch with the kernels and without.
+A small target and draft, written into FOLDER, then decode a batch with the kernels and without.
 
 On the CPU it is started with TRITON_INTERPRET=1, in a process of its own because that has to be set before triton is
 imported. Writes {case: largest difference, as a part of the largest value}.
@@ -13,12 +13,17 @@ from pathlib import Path
 import torch
 
 from model.attention import KVCache
+from model.config import DraftConfig, TargetConfig
+from model.decoder import Decoder
+from model.eagle3 import Draft
 from model.entry import build
 from model.evaluate import generate
 from model.kernels.ops import Heads, Residual, Routing
 from model.kernels.plain import build_plain_ops
 from model.kernels.triton_ops import build_triton_ops
 from model.layers import build_rope
+from model.train import initialise
+from model.weights import save
 
 HIDDEN, EXPERTS, TOP_K, INNER, HEAD, EPS = 64, 8, 2, 32, 16, 1e-6
 # 20 rows and 70 go through tensor cores, 70 in two tiles of columns. The interpreter cannot do that in bfloat16.
@@ -26,6 +31,14 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ROWS = {"cpu": {"float32": (1, 3, 20), "bfloat16": (3,)}, "cuda": dict.fromkeys(DTYPES, (1, 3, 20, 70))}
 MODES, KERNELS = ("plain", "eagle3"), ("torch", "triton")
 PROMPTS = [[7, 30, 55, 2, 2, 61, 44, 9], [88, 3, 41]]
+
+TARGET = TargetConfig(
+    vocab_size=96, num_layers=7, hidden_size=32, num_heads=2, num_kv_heads=1, head_dim=16,
+    num_experts=4, top_k=2, expert_size=16, shared_size=16, qk_norm=True,
+)  # fmt: skip
+DRAFT = DraftConfig(
+    vocab_size=96, target_hidden_size=32, hidden_size=32, num_heads=2, num_kv_heads=1, head_dim=16, inner_size=48
+)
 
 
 def main():
@@ -43,8 +56,16 @@ def main():
             found[f"attend-{name}-{batch}x{rows}"] = compare_attention(batch, rows, dtype, device, has_norm=has_norm)
     torch.use_deterministic_algorithms(False)
     torch.utils.deterministic.fill_uninitialized_memory = False
+    write_small_models(folder)
     tokens = {f"{mode}-{kernels}": decode(folder, mode, kernels, device) for mode in MODES for kernels in KERNELS}
     out.write_text(json.dumps({"differences": found, "tokens": tokens}))
+
+
+def write_small_models(folder):
+    target = initialise(Decoder(TARGET), 3)
+    target.lm_head.weight.data *= 5  # so that choices are clear and no rounding decides them
+    save(target, folder / "target.safetensors")
+    save(initialise(Draft(DRAFT), 4), folder / "draft.safetensors")
 
 
 def decode(folder, mode, kernels, device):

@@ -30,8 +30,8 @@ def test_both_modes_of_a_preset_are_measured_and_accept_what_was_asked_for(tmp_p
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "result-0").read_text())
     cycles, by_position = (result["counts"]["eagle3"][name] for name in ("cycles", "accepted_by_position"))
-    assert abs(by_position[0] - 0.9 * cycles) < 3
-    assert abs(by_position[1] - 0.4 * cycles) < 3
+    assert abs(by_position[0] - 0.9 * cycles) < 5
+    assert abs(by_position[1] - 0.4 * cycles) < 5
     assert "equals_plain" not in result["counts"]["eagle3"]  # what was accepted is not what the target would say
     assert result["versions"]["files_sha256"]["target"] == "preset:tiny?layers=7&seed=3"
     session = result["versions"]["session"]

@@ -183,7 +183,9 @@ def test_what_can_be_measured_is_listed_also_as_json(repository, capsys):
     assert cli.run(["workloads"]) == 0
     lines = capsys.readouterr().out.splitlines()
     names = [line.split()[0] for line in lines]
-    assert names == ["workload", "moe-eagle3", "qwen3-30b-a3b", "qwen3-235b-a22b", "mixtral-8x7b", "fake", "mine"]
+    presets = ["qwen3-30b-a3b", "qwen3-235b-a22b", "mixtral-8x7b"]
+    engines = ["openai", "transformers", "sglang", "sglang-eagle3", "sglang-kimi-eagle3", "vllm", "vllm-eagle3"]
+    assert names == ["workload", "moe-eagle3", *presets, "fake", *engines, "vllm-ngram", "mine"]
     assert "./bench -n 3" in lines[-1]
     assert "rate (token/s)" in lines[-1]
     assert cli.run(["workloads", "--json", "-"]) == 0

@@ -44,10 +44,10 @@ def test_a_length_that_misses_what_was_asked_for_makes_the_trial_invalid(cycles,
         check([1.0, 0.0], {"cycles": cycles, "emitted": emitted})
 
 
-def test_in_a_short_run_a_fraction_may_miss_by_three_tokens():
-    check([0.6, 0.0], {"cycles": 10, "emitted": 19})
-    with pytest.raises(InvalidError, match=r"accept length 2.000 in 10 cycles, but 1.600"):
-        check([0.6, 0.0], {"cycles": 10, "emitted": 20})
+def test_in_a_short_run_a_fraction_may_miss_by_five_tokens():
+    check([0.6, 0.0], {"cycles": 20, "emitted": 37})
+    with pytest.raises(InvalidError, match=r"accept length 1.900 in 20 cycles, but 1.600"):
+        check([0.6, 0.0], {"cycles": 20, "emitted": 38})
 
 
 def test_real_acceptance_may_be_what_it_is():
