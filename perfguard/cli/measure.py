@@ -59,19 +59,15 @@ def compare(
     slow_rate: Annotated[str, typer.Option(help="EQUIVALENT must exclude slow launches at this rate: 10%.")] = "",
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Stop at SUSPECT, without fresh builds.")] = False,
     no_build_cache: o.NoBuildCache = False,
-    scope: Annotated[
-        str, typer.Option(help="full, or in-process: both sides in one launch a block, confirmed by fresh launches.")
-    ] = "",
+    scope: o.Scope = "",
     seed: o.Seed = None,
     clocks: o.Clocks = "",
     sm_clock: o.SmClock = None,
     timeout: o.Timeout = "",
     ready_timeout: o.ReadyTimeout = "",
-    pin_args: Annotated[str, typer.Option(help="base: head runs with the arguments that base's engine resolved.")] = "",
+    pin_args: o.PinArgs = "",
     thin: Annotated[str, typer.Option(help="layers=8: few layers, weights drawn at random (engines).")] = "",
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Profile cycles in the unmeasured first runs (sglang, vllm).")
-    ] = False,
+    trace: o.Trace = False,
     age: Annotated[str, typer.Option(help="Load each server for so long before it is measured: 2h (engines).")] = "",
     was: Annotated[float | None, typer.Option(help="The number that was believed; shown beside what is now.")] = None,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the price list and measure nothing.")] = False,
