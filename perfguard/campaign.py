@@ -37,7 +37,10 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a person asked for. `claimed` is the number that was believed (--was); `bench_from` is REV:PATH."""
+    """What a person asked for. `claimed` is the number that was believed (--was); `bench_from` is REV:PATH.
+
+    `pin_args`: the side whose resolved engine arguments the other one runs with, "" for none.
+    """
 
     wishes: tuple[Wish, ...]
     workload: Workload
@@ -48,6 +51,7 @@ class Request:
     bench_from: str = ""
     claimed: float | None = None
     scope: Scope = "full"
+    pin_args: str = ""
 
 
 def plan_campaign(request: Request, repository: Repository) -> Campaign:
@@ -79,7 +83,8 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
         repository=str(repository.root),
         scope=scope,
         machine=machine_now(),
-        method=method_of(arms, repository, claimed=request.claimed),
+        method=method_of(arms, repository, claimed=request.claimed)
+        | ({"pinned_args": request.pin_args} if request.pin_args else {}),
         provenance={"repository": scrub(repository.state(), secret_values(os.environ))},
     )
 

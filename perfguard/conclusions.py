@@ -1,7 +1,9 @@
 """What a verdict lets people conclude, what it does not, and the command to run next. Pure words."""
 
 from perfguard.records import Campaign, Decision, Outcome
-from perfguard.scopes import scope_note
+from perfguard.scopes import SLICE, scope_note
+
+SLICE_ENDS = (Outcome.REGRESSION, Outcome.IMPROVEMENT, Outcome.EQUIVALENT, Outcome.SUSPECT)
 
 CAN = {
     Outcome.REGRESSION: "head is slower here and now, seen twice, the second time with fresh builds of both sides.",
@@ -21,19 +23,23 @@ CANNOT = {
 }
 
 
-def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str) -> dict[str, str]:
+def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str, engine_note: str = "") -> dict[str, str]:
     """{"can": …, "cannot": …} in a sentence or two each."""
     can = CAN[decision.outcome]
     if origin_note and decision.outcome is not Outcome.INVALID:
         can = f"{can} Of the code: {origin_note}."
     if note := scope_note(decision, campaign.scope):
         can = f"{can} {note}"
+    if engine_note and decision.outcome is not Outcome.INVALID:
+        can = f"{can} {engine_note}"
     return {"can": can, "cannot": CANNOT[decision.outcome]}
 
 
 def next_step(campaign: Campaign, decision: Decision) -> str:
     """One command or action that brings most now."""
     show = f"perfguard show {campaign.id}"
+    if campaign.scope == SLICE and decision.outcome in SLICE_ENDS:
+        return "the same at full size: without --thin, with --max-blocks 2 --no-confirm it suspects with odds, at most"
     match decision.outcome:
         case Outcome.REGRESSION:
             base, head = (arm.revision.name for arm in campaign.arms)

@@ -43,6 +43,11 @@ PARAMS: Mapping[str, Any] = {
     "ignore_eos": True,
     "realtime": False,
     "max_wait_share": 0.03,
+    "age_s": 0.0,
+    "thin_layers": 0,
+    "layers_field": "num_hidden_layers",
+    "pinned_args": {},
+    "trace": False,
 }
 # Load of weights, compilation and capture of graphs; a model of 1T parameters takes up to twenty minutes.
 READY_S, LARGE_READY_S = 900.0, 2400.0
@@ -119,8 +124,6 @@ ENGINES = (
         text_prompts=True,
     ),
     _engine("vllm", engine="vllm"),
-    _engine(
-        "vllm-eagle3", ("eagle3", "plain"), engine="vllm", speculative_args=_VLLM_EAGLE3, text_prompts=True
-    ),
+    _engine("vllm-eagle3", ("eagle3", "plain"), engine="vllm", speculative_args=_VLLM_EAGLE3, text_prompts=True),
     _engine("vllm-ngram", ("ngram", "plain"), engine="vllm", speculative_args=_VLLM_NGRAM, text_prompts=True),
 )

@@ -68,11 +68,8 @@ def resume(campaign_id: str, repository: Repository, store: Store, observer: Obs
 def planned_blocks(campaign: Campaign) -> list[BlockPlan]:
     """Every block of both stages with its spares, drawn from the seed before anything runs."""
     sizes = {1: campaign.policy["max_blocks"], 2: campaign.policy["max_confirm_blocks"]}
-    return [
-        plan_block(campaign.seed, stage, index, campaign.policy["confirm_builds"])
-        for stage, size in sizes.items()
-        for index in range(with_spares(size))
-    ]
+    places = [(stage, index) for stage, size in sizes.items() for index in range(with_spares(size))]
+    return [plan_block(campaign.seed, stage, index, campaign.policy["confirm_builds"]) for stage, index in places]
 
 
 def with_spares(size: int) -> int:
@@ -248,6 +245,8 @@ def prepare(session: Session, plan: BlockPlan) -> None:
         for line in launcher.make_build(arm, number):
             session.observer.say(line)
         session.run(partial(launcher.first_run, arm, number))
+    if launcher.pin_arguments(session.trials):  # head again, so that its caches are those of what is measured
+        session.run(partial(launcher.first_run, session.campaign.arms[1], 1))
 
 
 def _missing_builds(session: Session, plan: BlockPlan) -> list[tuple[Arm, int]]:

@@ -11,6 +11,7 @@ from perfguard.comparison import comparison_json
 from perfguard.conclusions import conclusions, next_step
 from perfguard.conditions.assessment import Assessment, assess, conditions_json, links_of
 from perfguard.conditions.effects import with_findings
+from perfguard.engine_facts import engine_json, engine_note
 from perfguard.origin import OriginJudgement, judge_origin
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import (
@@ -222,6 +223,7 @@ def verdict_json(
     num_blocks = len(judgement.survey.blocks)
     notes = [o.note for o in origin_judgements(campaign, trials) if o.note]
     said = sentence(decision, margin=campaign.policy["margin"], num_blocks=num_blocks)
+    engine = engine_json(trials, is_pinned=bool(campaign.method.get("pinned_args")))
     comparison = comparison_json(
         campaign,
         decision,
@@ -229,7 +231,9 @@ def verdict_json(
         used_blocks=num_blocks,
         void_blocks=len(judgement.survey.void),
         sentence=scoped_sentence(said, decision, campaign.scope),
-        conclusions=conclusions(campaign, decision, origin_note=notes[0] if notes else ""),
+        conclusions=conclusions(
+            campaign, decision, origin_note=notes[0] if notes else "", engine_note=engine_note(engine)
+        ),
         next_step=next_step(campaign, decision),
         stopped=stopped,
     )
@@ -238,6 +242,7 @@ def verdict_json(
         "cached_builds": cached_builds(trials),
         "speculation": speculation_json(campaign, judgement.survey.blocks, trials, decision.outcome),
         "conditions": conditions_json(campaign, trials, gates, judgement.assessment),
+        "engine": engine,
     }
     return {**comparison, **more}
 

@@ -15,6 +15,7 @@ from perfguard.bundle import bundle_root
 from perfguard.campaign import arm_workload
 from perfguard.holding import InHand
 from perfguard.judging import WARM_STAGE
+from perfguard.pinned_args import pins_of_first_runs
 from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial
 from perfguard.stats.plan import order_of_modes
 from perfguard.subject.buildcache import Provided
@@ -32,6 +33,7 @@ from perfguard.trial.secrets import taken_from
 class Launcher:
     """Starts trials of one campaign. `builds` grows as builds are asked for: (side, number) -> folder.
 
+    `pinned` grows when head's engine is told to run with base's arguments: words of its command line, by mode.
     `machine` watches each launch; without one nothing is recorded of the machine.
     """
 
@@ -41,6 +43,7 @@ class Launcher:
     machine: InHand = field(default_factory=InHand)
     builds: dict[tuple[Side, int], Build] = field(default_factory=dict)
     provided: dict[tuple[Side, int], Provided] = field(default_factory=dict)
+    pinned: dict[str, str] = field(default_factory=dict)
 
     def temperatures(self) -> dict[str, float]:
         """uuid -> degrees C now, of the cards that trials may use; what cannot be read is left out."""
@@ -72,6 +75,16 @@ class Launcher:
         if self.campaign.workload.setup:
             record["built"] = _built(self.provided[arm.side, number])
         return replace(trial, record=record)
+
+    def pin_arguments(self, trials: Sequence[Trial]) -> bool:
+        """Whether head has to run with other arguments from now on: those that base's engine resolved in its first run.
+
+        Raises NotComparableError where one side did not tell.
+        """
+        if not self.campaign.method.get("pinned_args") or self.pinned:
+            return False
+        self.pinned.update(pins_of_first_runs(trials))
+        return any(self.pinned.values())
 
     def measure(self, plan: BlockPlan, slot: int, attempt: int) -> Trial:
         """The trial of one slot, in the build that the plan names."""
@@ -121,6 +134,11 @@ class Launcher:
         again = f"-{datetime.now(UTC):%H%M%S%f}" if stage == WARM_STAGE else ""
         trial_id = f"{self.campaign.id}-s{stage}b{block}t{slot}a{attempt}{again}"
         workload = arm_workload(self.campaign, arm)
+        if stage != WARM_STAGE and workload.params.get("trace"):
+            # A profiler slows down what it watches: only runs that are not measured have one.
+            workload = replace(workload, params={**workload.params, "trace": False})
+        if self.pinned and arm.side == "head":
+            workload = replace(workload, params={**workload.params, "pinned_args": dict(self.pinned)})
         modes = order_of_modes(self.campaign.seed, trial_id, workload.modes)
         return TrialRequest(
             id=trial_id,

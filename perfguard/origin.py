@@ -186,9 +186,7 @@ def _stale_extension(changed_files: Collection[str], base: Mapping[str, str], he
     return Reason(code="same_code", text=text)
 
 
-def _note(
-    changed_files: Collection[str], base: Mapping[str, str], head: Mapping[str, str], *, is_package: bool
-) -> str:
+def _note(changed_files: Collection[str], base: Mapping[str, str], head: Mapping[str, str], *, is_package: bool) -> str:
     loaded = [file for file in changed_files if file in base or file in head]
     if not changed_files:
         return "both arms are the same code"

@@ -9,7 +9,7 @@ from typing import Any
 
 from perfguard.calibration import SCHEMA, percent
 from perfguard.policy import Policy, stored_policy
-from perfguard.records import Campaign, Workload
+from perfguard.records import Campaign, Scope, Workload
 from perfguard.stats.design import rules_of
 from perfguard.stats.prices import TRIALS_A_BLOCK, LaunchCost, price_lines, price_list
 from perfguard.store import Store, TrialCosts
@@ -53,7 +53,9 @@ def basis_of(campaign: Campaign, policy: Policy, store: Store) -> Basis:
     found = newest_calibration(campaign, store)
     if found is not None:
         return _from_calibration(found, policy, primaries, datetime.now(UTC))
-    history = store.trial_costs(campaign.workload.name, campaign.machine)
+    # A slice loads and runs in a fraction of the time: only slices tell what one costs.
+    scope: Scope = "slice" if campaign.scope == "slice" else "full"
+    history = store.trial_costs(campaign.workload.name, campaign.machine, scope=scope)
     return _from_history(campaign.workload, policy, history, primaries)
 
 
@@ -120,15 +122,19 @@ def _from_history(workload: Workload, policy: Policy, history: Sequence[TrialCos
     spread = f"launch noise {percent(noise) if noise else 'unknown'}"
     asked = _words_of(workload)
     never = f"never calibrated here: perfguard calibrate {asked}"
-    cost = _cost(policy, load_s, measured_s)
-    return Basis(cost=cost, noise=noise, lines=(never, f"prices {basis}; {spread}"))
+    age_s = float(workload.params.get("age_s") or 0.0)
+    aged = (f"each launch is loaded for {age(age_s)} before it is measured (--age)",) if age_s else ()
+    # Launches that were not aged tell of the load alone.
+    cost = _cost(policy, load_s if load_s >= age_s else load_s + age_s, measured_s)
+    return Basis(cost=cost, noise=noise, lines=(never, f"prices {basis}; {spread}", *aged))
 
 
 def assumed_s(workload: Workload) -> tuple[float, float]:
     """Load and measured part of a launch that nobody has seen here. An engine takes minutes: a third of what it may."""
     if workload.runner != "engine":
         return ASSUMED_S, ASSUMED_S
-    return workload.ready_timeout_s / 3, ENGINE_ASSUMED_S
+    start_s = workload.ready_timeout_s - float(workload.params.get("age_s") or 0.0)
+    return start_s / 3, ENGINE_ASSUMED_S
 
 
 def _from_shared(campaign: Campaign, policy: Policy, store: Store, names: Sequence[str]) -> Basis:

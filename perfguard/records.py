@@ -213,7 +213,7 @@ class Campaign:
     """
 
     id: str
-    kind: Literal["compare", "run", "recheck", "judge", "calibrate", "control", "bisect", "sweep", "search"]
+    kind: Literal["compare", "run", "recheck", "judge", "import", "calibrate", "control", "bisect", "sweep", "search"]
     created_at: str
     workload: Workload
     arms: tuple[Arm, ...]

@@ -3,6 +3,9 @@
 Scope in-process: blocks that can suspect are measured by one launch each, both sides as instances in one process. A
 suspicion is confirmed by ordinary launches, so that no REGRESSION rests on a shared process.
 
+Scope slice: an engine was started with few layers and weights drawn at random (--thin). What it finds is real for what
+it ran; it says nothing of what depends on weights or on size.
+
 Scope attached: servers that somebody else started were asked. Nobody asks for it by name: it follows from the
 parameter `url`. Nothing can be started afresh there, so that it ends with a suspicion at most.
 """
@@ -17,6 +20,9 @@ from perfguard.stats.extension import is_suspicion
 
 IN_PROCESS: Scope = "in-process"
 ATTACHED: Scope = "attached"
+SLICE: Scope = "slice"
+THIN = "Few layers with weights drawn at random; kernels, collectives and the number of GPUs are real"
+NOT_ACQUITTED = "accept length, the skew of routing to experts, and memory at full size are not acquitted by it"
 RUNNING = "Running servers: each side is one launch that somebody else made"
 SHARED = "Shared process: import state, allocator and clocks are common to both sides"
 # Said of launches, where in this scope a launch holds four instances.
@@ -128,6 +134,8 @@ def scoped_sentence(text: str, decision: Decision, scope: Scope) -> str:
     """The verdict's sentence with the scope in it."""
     if scope == ATTACHED:
         return f"{text.removesuffix('.')} (scope attached: servers that were running already)."
+    if scope == SLICE:
+        return f"{text.removesuffix('.')} (scope slice: few layers, weights drawn at random)."
     if scope != IN_PROCESS:
         return text
     is_confirmed = decision.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT)
@@ -141,6 +149,8 @@ def scope_note(decision: Decision, scope: Scope) -> str:
         return ""
     if scope == ATTACHED:
         return f"{RUNNING}; only launches of our own, started in turn, say what a commit does."
+    if scope == SLICE:
+        return f"{THIN}; {NOT_ACQUITTED}."
     if scope != IN_PROCESS:
         return ""
     if decision.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT):

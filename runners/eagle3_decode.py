@@ -182,9 +182,7 @@ def count_cycles(log: CycleLog) -> dict[str, int | list[int]]:
         "accepted": sum(log.emitted_each) - cycles,
         "emitted": sum(log.emitted_each),
         # How many cycles had their first, second, ... drafted token accepted.
-        "accepted_by_position": [
-            sum(count - 1 > position for count in log.emitted_each) for position in range(most)
-        ],
+        "accepted_by_position": [sum(count - 1 > position for count in log.emitted_each) for position in range(most)],
         "cycles_by_prompt": log.cycles_by_prompt,
         "emitted_by_prompt": log.emitted_by_prompt,
     }

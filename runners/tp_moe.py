@@ -193,9 +193,7 @@ def check_acceptance(runs: Mapping[str, ModeRun], params: TpMoeParams) -> None:
         acceptance.check(params.rates, runs["eagle3"].counts)
 
 
-def numbers(
-    runs: Mapping[str, ModeRun], marks: Mapping[str, Mapping[str, Any]], params: TpMoeParams
-) -> dict[str, Any]:
+def numbers(runs: Mapping[str, ModeRun], marks: Mapping[str, Mapping[str, Any]], params: TpMoeParams) -> dict[str, Any]:
     """What rank 0 alone reports."""
     counts = {mode: {**run.counts, "marks": marks[mode]} for mode, run in runs.items()}
     if runs.keys() >= {"plain", "eagle3"} and params.dtype in EXACT_DTYPES and params.is_greedy:

@@ -28,9 +28,7 @@ def measure(
     `slowdown` above 1 is a control: each step then takes that many times as long.
     """
     log = new_log(len(prompts) * tokens)
-    generated = [
-        ids for some in batches(prompts, batch) for ids in generate(session, some, tokens, log, slowdown)
-    ]
+    generated = [ids for some in batches(prompts, batch) for ids in generate(session, some, tokens, log, slowdown)]
     return summarise(log, generated)
 
 

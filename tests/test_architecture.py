@@ -39,6 +39,9 @@ MAY_IMPORT = {
     "perfguard.speculation": NOUNS | {"perfguard.stats"},
     "perfguard.hooks": set(),
     "perfguard.history_file": NOUNS | {"perfguard.history"},
+    "perfguard.imported": NOUNS,
+    "perfguard.engine_facts": NOUNS,
+    "perfguard.pinned_args": NOUNS,
     "perfguard.conditions": NOUNS | {"perfguard.stats", "perfguard.machine.event_reasons"},
     "perfguard.history": NOUNS | {"perfguard.stats", "perfguard.conditions"},
     "perfguard.diagnosis": NOUNS | {"perfguard.machine", "perfguard.conditions.leftovers"},
@@ -57,6 +60,7 @@ MAY_IMPORT = {
         "perfguard.speculation",
         "perfguard.comparison",
         "perfguard.conclusions",
+        "perfguard.engine_facts",
     },
     "perfguard.bisection.machine": NOUNS | {"perfguard.conditions"},
     "perfguard.bisection.state": NOUNS

@@ -21,6 +21,7 @@ from perfguard.cli import doctor as doctor
 from perfguard.cli import explain as explain
 from perfguard.cli import extending as extending
 from perfguard.cli import history as history
+from perfguard.cli import importing as importing
 from perfguard.cli import measure as measure
 from perfguard.cli import nightly as nightly
 from perfguard.cli import prune as prune

@@ -10,6 +10,7 @@ from perfguard.cli import options as o
 from perfguard.cli.app import app
 from perfguard.cli.asking import claimed_metric, env_of, hooks_of, open_project, policy_of, workload_options
 from perfguard.cli.ending import finish, print_prices
+from perfguard.cli.engine_asking import engine_workload
 from perfguard.cli.recalling import chosen_workload, recalled, with_stored
 from perfguard.config import load, parse_params
 from perfguard.errors import Interrupted, UsageError
@@ -58,14 +59,16 @@ def compare(
     slow_rate: Annotated[str, typer.Option(help="EQUIVALENT must exclude slow launches at this rate: 10%.")] = "",
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Stop at SUSPECT, without fresh builds.")] = False,
     no_build_cache: o.NoBuildCache = False,
-    scope: Annotated[
-        str, typer.Option(help="full, or in-process: both sides in one launch a block, confirmed by fresh launches.")
-    ] = "",
+    scope: o.Scope = "",
     seed: o.Seed = None,
     clocks: o.Clocks = "",
     sm_clock: o.SmClock = None,
     timeout: o.Timeout = "",
     ready_timeout: o.ReadyTimeout = "",
+    pin_args: o.PinArgs = "",
+    thin: Annotated[str, typer.Option(help="layers=8: few layers, weights drawn at random (engines).")] = "",
+    trace: o.Trace = False,
+    age: Annotated[str, typer.Option(help="Load each server for so long before it is measured: 2h (engines).")] = "",
     was: Annotated[float | None, typer.Option(help="The number that was believed; shown beside what is now.")] = None,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the price list and measure nothing.")] = False,
     resume: Annotated[str, typer.Option(help="Go on with an interrupted comparison, by its id.")] = "",
@@ -220,7 +223,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
     from perfguard.scopes import scope_of
 
     stored = recalled(asked["base"], asked["db"], asked["repo"]) if "base" in sides else None
-    workload = chosen_workload(stored, workload_options(asked), config)
+    workload = engine_workload(chosen_workload(stored, workload_options(asked), config), asked)
     if asked.get("was") is not None:
         claimed_metric(workload, asked["was"])
     return Request(
@@ -232,7 +235,8 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
         carry=asked["carry"],
         bench_from=asked.get("bench_from", ""),
         claimed=asked.get("was"),
-        scope=scope_of(asked.get("scope", "")),
+        scope="slice" if asked.get("thin") else scope_of(asked.get("scope", "")),
+        pin_args=asked.get("pin_args", ""),
     )
 
 

@@ -47,6 +47,14 @@ ReadyTimeout = Annotated[str, typer.Option("--ready-timeout", help="Longest star
 BenchFrom = Annotated[
     str, typer.Option("--bench-from", help="REV:PATH: this file or folder of REV is put into every checkout.")
 ]
+Scope = Annotated[
+    str,
+    typer.Option("--scope", help="full, or in-process: both sides in one launch a block, confirmed by fresh launches."),
+]
+Trace = Annotated[bool, typer.Option("--trace", help="Profile cycles in the unmeasured first runs (sglang, vllm).")]
+PinArgs = Annotated[
+    str, typer.Option("--pin-args", help="base: head runs with the arguments that base's engine resolved.")
+]
 Command = Annotated[list[str] | None, typer.Argument(help="After --: a command of your own.", show_default=False)]
 
 

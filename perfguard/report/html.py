@@ -43,6 +43,7 @@ def comparison_html(
         c=comparison,
         home=home,
         headline=_cut(outcomes.headline(comparison)),
+        engine=[_cut(line) for line in outcomes.engine(comparison)],
         outcome_kind=str(comparison["outcome"]).lower(),
         facts=_facts(comparison, measured),
         intervals=Markup(plots.intervals(comparison)),

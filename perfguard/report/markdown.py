@@ -16,7 +16,7 @@ _ROOM_FOR_NOTE = 200
 def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> str:
     """Fewer than 65,000 characters. What does not fit is left out as a whole section and named."""
     sections = {
-        "verdict": f"**{_foreign(outcomes.headline(comparison))}**",
+        "verdict": _verdict(comparison),
         "conclusions": _conclusions(comparison),
         "counts": _foreign(f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip()),
         "metrics": metrics_table(comparison),
@@ -43,6 +43,13 @@ def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) 
     if left_out:
         parts.append(f"Left out here because it is too long: {', '.join(left_out)}. See `perfguard report -f json`.")
     return "\n\n".join(parts) + "\n"
+
+
+def _verdict(comparison: Mapping[str, Any]) -> str:
+    """What engines resolved stands before the verdict: it may be all there is to know."""
+    engine = [_foreign(line) for line in outcomes.engine(comparison)]
+    headline = f"**{_foreign(outcomes.headline(comparison))}**"
+    return "\n\n".join([*engine[:1], headline, *engine[1:]])
 
 
 def _fitting(sections: Mapping[str, str]) -> dict[str, str]:

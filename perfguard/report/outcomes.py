@@ -55,6 +55,11 @@ def headline(comparison: Mapping[str, Any]) -> str:
     return f"{signed(outcome)}: {rest}" if rest else signed(outcome)
 
 
+def engine(comparison: Mapping[str, Any]) -> list[str]:
+    """What the engines of both sides said of themselves; the first line stands above the verdict."""
+    return [f"Engine: {line}" for line in (comparison.get("engine") or {}).get("lines", ())]
+
+
 def metric_cells(metric: Mapping[str, Any], margin: float | None) -> tuple[str, ...]:
     """Name, base, head, slowdown, interval, margin, p, outcome. Base and head share one scale."""
     medians = (metric.get("base_median"), metric.get("head_median"))

@@ -34,7 +34,12 @@ def open_console(stream: TextIO | None = None) -> Console:
 
 def render_comparison(comparison: Mapping[str, Any], trials: Sequence[Trial], console: Console) -> None:
     """The verdict in one sentence, then what it rests on, then what to do next."""
+    engine = outcomes.engine(comparison)
+    for line in engine[:1]:  # before the verdict: it may be all there is to know
+        _line(console, line, "bold")
     _line(console, outcomes.headline(comparison), outcomes.style(str(comparison["outcome"])))
+    for line in engine[1:]:
+        _line(console, line)
     console.print()
     _sides(comparison, console)
     _metrics(comparison, console)

@@ -37,7 +37,7 @@ TABLES: Mapping[str, Described] = {
         row="what was asked for, stored before the first trial",
         columns={
             "id": "name of the campaign",
-            "kind": "compare, run, recheck, judge, calibrate, control, bisect, search or sweep",
+            "kind": "compare, run, recheck, judge, import, calibrate, control, bisect, search or sweep",
             "created_at": "when it was planned, UTC",
             "status": "running, interrupted or finished",
             "workload": WORKLOAD,

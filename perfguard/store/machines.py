@@ -30,6 +30,4 @@ def load(db: Database, machine: str, name: str) -> list[MachineReading]:
         (machine, codec.shown(name)),
     )
     with damage.reading_row("machine_readings", f"{machine[:12]} {name}"):
-        return [
-            MachineReading(**{**row, "facts": damage.mapping(json.loads(row["facts"]), "facts")}) for row in rows
-        ]
+        return [MachineReading(**{**row, "facts": damage.mapping(json.loads(row["facts"]), "facts")}) for row in rows]

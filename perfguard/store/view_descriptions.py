@@ -88,7 +88,7 @@ VIEWS: Mapping[str, Described] = {
         row="a campaign at a glance",
         columns={
             "id": "name of the campaign, for `perfguard show`",
-            "kind": "compare, run, recheck, judge, calibrate, control or bisect",
+            "kind": "compare, run, recheck, judge, import, calibrate, control or bisect",
             "created_at": "when it was planned, UTC",
             "status": "running, interrupted or finished",
             "workload": WORKLOAD,

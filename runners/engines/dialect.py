@@ -44,7 +44,8 @@ class Dialect:
     `modules` is the engine's package, `kernels` are those that hold its kernels. `ready`: cheap paths that answer 200
     once requests are served, newest first. `version` asks for the version, `models` for the names under which the model
     is offered. `flush` empties the prefix cache: "" if it did, else what
-    was answered. `synthetic` makes acceptance as long as asked; raises ValueError where it cannot.
+    was answered. `synthetic` makes acceptance as long as asked; raises ValueError where it cannot. `thin`
+    starts few layers with weights drawn at random.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Dialect:
     flush: Callable[[Ask], str] | None = None
     prefix_cache: str = "unique"
     synthetic: Callable[[Start, EngineParams], Start] | None = None
+    thin: Callable[[Start, EngineParams], Start] | None = None
     by_request: RequestNames | None = None
     by_counter: CounterNames | None = None
     generated_tokens: str = ""

@@ -1,6 +1,7 @@
 """The loads of a trial: rounds that warm up, and the one that is measured. Must not judge what was measured."""
 
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ STEADY_SHARE = 0.02
 # Servers behind these wires refuse `ignore_eos`: their answers end where the model says so.
 STRICT = ("openai", "transformers", "transformers-chat")
 # So that prompts of the rounds of a warm-up are never those that are measured.
-WARMUP_SEED = 1_000_003
+WARMUP_SEED, AGE_SEED = 1_000_003, 2_000_003
 
 
 def load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
@@ -67,6 +68,22 @@ def warm_up(
     return _record(short, times_s, is_steady), None
 
 
+def age(endpoint: Endpoint, wire: str, load: Load, seconds: float, *, is_unique: bool) -> Observation | None:
+    """The load over and over for so long; the round under way when the time is up is ended. What servers slow down by
+    with age (fragments, caches that fill) is then in what is measured.
+
+    Returns a round in which every request failed, if there was one; ageing ends with it.
+    """
+    until_s = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < until_s:
+        number += 1
+        seen = measure(endpoint, wire, unique(load, load.seed + AGE_SEED + number) if is_unique else load)
+        if all(answer.error for answer in seen.answers):
+            return seen
+    return None
+
+
 def _level_s(seen: Observation) -> float:
     """Seconds a token; of a whole request where the server sends all tokens at once."""
     return next((seen.values[name] for name in ("tpot_s", "e2e_s") if name in seen.values), 0.0)
@@ -81,5 +98,3 @@ def _record(load: Load, times_s: Sequence[float], is_steady: bool) -> dict[str, 
         "tpot_s": list(times_s),
         "spread": statistics.pstdev(times_s) / statistics.fmean(times_s) if len(times_s) > 1 and any(times_s) else None,
     }
-
-

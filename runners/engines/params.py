@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,6 +53,11 @@ class EngineParams:
     ignore_eos: bool = True  # where the wire can say it
     realtime: bool = False
     max_wait_share: float = MAX_WAIT_SHARE  # of the client for a processor, before a trial is void
+    age_s: float = 0.0  # of load before the measured window
+    thin_layers: int = 0  # above 0: so many layers with weights drawn at random
+    layers_field: str = "num_hidden_layers"  # where the model's configuration holds their number
+    trace: bool = False  # some cycles under the engine's profiler, after everything is measured
+    pinned_args: Mapping[str, str] = field(default_factory=dict)  # by mode, last on the command line
 
 
 def read_params(given: Mapping[str, Any]) -> EngineParams:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from runners.contract import Launch, UnbuildableError
@@ -17,9 +18,12 @@ from runners.engines.identity import listeners
 from runners.engines.params import EngineParams, address_of, filled
 from runners.engines.probe import Found, probe
 from runners.engines.processes import free_port
+from runners.engines.profile import profiled_start
 from runners.engines.server import EngineError, Server
 
 PLAIN = "plain"
+# What a workload without modes calls its only one, where something has to be called by it.
+ONLY = "load"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +51,7 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
     python = servers.python_of(params.python, launch.subject_root)
     cwd = launch.subject_root / params.workdir
     start = starting(params, dialect, mode, python=python, port=port)
+    start = profiled_start(start, dialect.name, trace_folder(launch, mode)) if params.trace else start
     env = servers.environment(os.environ, start.env, python)
     found = probe(python, dialect.modules, dialect.distributions, env=env, cwd=cwd) if dialect.modules else Found()
     if found.error and not params.command:
@@ -58,6 +63,11 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
         yield whole
     finally:
         whole.ending.update(servers.stop(whole.server, params.stop_grace_s))
+
+
+def trace_folder(launch: Launch, mode: str) -> Path:
+    """Beside the trial's result."""
+    return Path(launch.spec.result).parent.resolve() / f"trace-{mode or ONLY}"
 
 
 def starting(params: EngineParams, dialect: Dialect, mode: str, *, python: str, port: int) -> Start:
@@ -74,7 +84,12 @@ def starting(params: EngineParams, dialect: Dialect, mode: str, *, python: str, 
         "port": str(port),
     }
     texts = [command, params.args, params.speculative_args if mode != PLAIN else ""]
+    texts.append(params.pinned_args.get(mode or ONLY, ""))
     start = Start(argv=tuple(word for text in texts for word in filled(text, fields)))
+    if params.thin_layers:
+        if dialect.thin is None:
+            raise ValueError(f"params: a server of kind {dialect.name} cannot be started with few layers")
+        start = dialect.thin(start, params)
     if not params.synthetic_accept_length or mode == PLAIN:
         return start
     if dialect.synthetic is None:

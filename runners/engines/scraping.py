@@ -10,7 +10,7 @@ SETTLE_S, LOOK_S = 3.0, 0.1
 
 
 def scrape(ask: Ask) -> str:
-    """"" where none is served."""
+    """ "" where none is served."""
     reply = ask("GET", "/metrics")
     return reply.text if reply.status == 200 else ""
 

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 
+from runners.engines import thin
 from runners.engines.control import Ask, first_known
 from runners.engines.dialect import Dialect, RequestNames, Start, openai_models
 from runners.engines.params import EngineParams
@@ -59,6 +60,7 @@ SGLANG = Dialect(
     flush=flush,
     prefix_cache="flush",
     synthetic=synthetic,
+    thin=thin.sglang,
     by_request=RequestNames(
         cycles=("spec_verify_ct",),
         accepted=("spec_num_correct_drafts", "spec_accept_token_num"),

@@ -19,13 +19,12 @@ from runners.engines.known import dialect_of
 from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
+from runners.engines.profile import profile
 from runners.engines.records import Endpoint, Observation, Reason
-from runners.engines.running import PLAIN, Running, running
+from runners.engines.running import ONLY, PLAIN, Running, running, trace_folder
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
-
-# What a workload without modes calls its only one, where something has to be called by it.
-ONLY = "load"
+from runners.engines.state import state_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +93,33 @@ def run_mode(job: Job) -> Part:
         part = replace(part, software=software(run_.found))
         if not reasons:
             part = measured(job, run_.server, Endpoint(host=run_.server.host, port=run_.server.port, model=model), part)
+            part = told_by(run_.server, job.dialect, part)
+            part = traced(job, run_.server, model, part) if job.params.trace else part
     # Known only now: the processes are gone.
     return replace(part, engine={**part.engine, "stop": run_.ending}, reasons=(*part.reasons, *left_behind(run_)))
+
+
+def told_by(server: Server, dialect: Dialect, part: Part) -> Part:
+    """With what the server says of itself: after the measured window, when its log holds what it ran under."""
+    record, lost = state_of(server, dialect, str(part.engine.get("version", "")))
+    return replace(part, engine={**record, **part.engine}, reasons=(*part.reasons, *lost))
+
+
+def traced(job: Job, server: Server, model: str, part: Part) -> Part:
+    """With some cycles under the engine's profiler; nothing is measured on this server afterwards."""
+    load = loads.load_of(job.params, job.dialect, job.seed)
+    short = replace(load, num_requests=load.concurrency, rate_per_s=0.0)
+    endpoint = Endpoint(host=server.host, port=server.port, model=model)
+    folder = trace_folder(job.launch, job.mode)
+    seen = profile(server, job.dialect.name, folder, lambda: measure(endpoint, job.wire, short))
+    return replace(part, engine={**part.engine, "trace": seen})
 
 
 def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:
     """From the first request to the last counter."""
     load = loads.load_of(job.params, job.dialect, job.seed)
     warmup, failed = loads.warm_up(endpoint, job.wire, load, job.params, is_unique=job.cache == "unique")
+    failed = failed or loads.age(endpoint, job.wire, load, job.params.age_s, is_unique=job.cache == "unique")
     if failed is not None:
         error = next(answer.error for answer in failed.answers if answer.error)
         raise servers.EngineError(f"every request of the warm-up failed: {error}\n{servers.log_tail(server)}")

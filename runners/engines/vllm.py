@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from runners.engines import thin
 from runners.engines.control import Ask
 from runners.engines.dialect import CounterNames, Dialect, Start, openai_models
 from runners.engines.params import EngineParams
@@ -65,6 +66,7 @@ VLLM = Dialect(
     models=openai_models,
     flush=flush,
     synthetic=synthetic,
+    thin=thin.vllm,
     by_counter=CounterNames(
         cycles="vllm:spec_decode_num_drafts_total",
         drafted="vllm:spec_decode_num_draft_tokens_total",

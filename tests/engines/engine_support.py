@@ -45,8 +45,6 @@ def plan(**script: Any) -> dict[str, Any]:
     return {"standin.json": script}
 
 
-
-
 def sets(**params: Any) -> list[str]:
     """Options for a small trial."""
     given = {**SMALL, **params}

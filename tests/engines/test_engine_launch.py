@@ -202,8 +202,6 @@ def wait_for_port(port, limit_s=20.0):
     raise AssertionError(f"nobody listens on {port}")
 
 
-
-
 def test_a_server_of_any_other_kind_is_started_by_a_command_of_one_s_own(tmp_path):
     """Strict OpenAI: prompts are texts, and nothing is asked that the interface does not know."""
     command = "{python} -m vllm.entrypoints.openai.api_server --model {model} --host {host} --port {port}"

@@ -46,6 +46,8 @@ class Script:
     unsynthetic: bool = False  # forgets the accept length that it is asked to simulate
     extra_tokens: int = 0  # counted for somebody else's requests
     pids: str = ""  # a file into which every process of the server writes its pid
+    trace: tuple[dict[str, object], ...] = ()  # events that its profiler writes
+    arguments: dict[str, object] = field(default_factory=dict)  # as this version resolves them
     more: dict[str, str] = field(default_factory=dict)
 
 

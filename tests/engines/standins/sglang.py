@@ -4,8 +4,11 @@
 """
 
 import argparse
+import gzip
+import json
 import os
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 from standins.script import Script, misbehave_at_start, read_script
 from standins.serving import (
@@ -31,12 +34,19 @@ def main(version: str) -> None:
     parser = argparse.ArgumentParser()
     for name in ("--model-path", "--host", "--port", "--tp", "--speculative-algorithm"):
         parser.add_argument(name)
-    asked, _ = parser.parse_known_args()
+    asked, flags = parser.parse_known_args()
     script = read_script()
     misbehave_at_start(script)
     state = State(script=script, speculates=asked.speculative_algorithm is not None, accept=accept(script))
     told = {**vars(asked), "version": script.version or version, "model_path": script.model or asked.model_path}
+    told |= resolved(script, flags)
     run(serve(state, routes(told), asked.host, int(asked.port)))
+
+
+def resolved(script: Script, flags: list[str]) -> Json:
+    """Arguments of this version: its defaults, and flags of the command line on top ("--some-name value")."""
+    given = {name[2:].replace("-", "_"): value for name, value in pairwise(flags) if name[:2] == "--"}
+    return {**script.arguments, **{name: value for name, value in given.items() if name in script.arguments}}
 
 
 def accept(script: Script) -> tuple[float, ...]:
@@ -65,9 +75,19 @@ def routes(told: Json) -> dict[str, Route]:
         "/get_model_info": model_info,
         "/v1/models": models,
         "/flush_cache": flush,
+        "/start_profile": start_profile,
         "/metrics": metrics,
         "/generate": generate,
     }
+
+
+def start_profile(state: State, body: Json) -> Answer:
+    """Writes at once what it is scripted to have seen; without a script this version has no profiler."""
+    if not state.script.trace:
+        return as_text("Not Found", 404)
+    with gzip.open(os.path.join(body["output_dir"], "1-TP-0.trace.json.gz"), "wt") as stream:
+        json.dump({"traceEvents": list(state.script.trace)}, stream)
+    return as_text("Start profiling.\n")
 
 
 def flush(state: State, _: Json) -> Answer:
