@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from model.attention import Attention, KVCache, Window
+from model.attention import AnyWindow, Attention, KVCache
 from model.config import TargetConfig
 from model.moe import MoE
 from model.parallel import SINGLE, Group
@@ -43,7 +43,7 @@ class DecoderLayer(nn.Module):
             group=group,
         )
 
-    def forward(self, x_BTH: Tensor, window: Window, cache: KVCache | None) -> Tensor:
+    def forward(self, x_BTH: Tensor, window: AnyWindow, cache: KVCache | None) -> Tensor:
         x_BTH = x_BTH + self.self_attn(self.input_layernorm(x_BTH), window, cache)
         return x_BTH + self.mlp(self.post_attention_layernorm(x_BTH))
 
@@ -52,18 +52,22 @@ class Decoder(nn.Module):
     def __init__(self, config: TargetConfig, group: Group = SINGLE) -> None:
         super().__init__()
         self.config = config
+        self.tap_layers = config.tap_layers
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(DecoderLayer(config, group) for _ in range(config.num_layers))
         self.norm = nn.RMSNorm(config.hidden_size, config.norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
 
-    def new_caches(self, num_slots: int, *, dtype: torch.dtype, device: torch.device) -> list[KVCache]:
-        return [layer.self_attn.new_cache(num_slots, dtype=dtype, device=device) for layer in self.layers]
+    def new_caches(
+        self, num_slots: int, *, dtype: torch.dtype, device: torch.device, batch: int = 1
+    ) -> list[KVCache]:
+        attentions = [layer.self_attn for layer in self.layers]
+        return [attention.new_cache(num_slots, dtype=dtype, device=device, batch=batch) for attention in attentions]
 
     def forward(
         self,
         tokens_BT: Tensor,
-        window: Window,
+        window: AnyWindow,
         caches: Sequence[KVCache] | None = None,
         taps: list[Tensor] | None = None,
     ) -> Tensor:
@@ -74,7 +78,7 @@ class Decoder(nn.Module):
         """
         x_BTH = self.embed_tokens(tokens_BT)
         for index, layer in enumerate(self.layers):
-            if taps is not None and index in self.config.tap_layers:
+            if taps is not None and index in self.tap_layers:
                 taps.append(x_BTH)
             x_BTH = layer(x_BTH, window, None if caches is None else caches[index])
         return x_BTH

@@ -1,52 +1,78 @@
-"""The seam a runner drives: `build(spec)` gives a Session, one greedy sequence at a time.
+"""The seam a runner drives: `build(spec)` gives a Session, a batch of sequences decoded together.
 
 Runners of newer harnesses drive old commits of this file, so its names and meanings change only together
 with API_VERSION. It measures nothing and prints nothing.
 
-Legend: T rows of a forward, H hidden, C taps side by side; leading 1: one sequence.
+Legend: B batch, T rows of a forward, C taps side by side, H hidden; leading 1: one sequence.
 """
 
 import os
-import platform
-import resource
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from model import describing, loading
+from model import sequences as of
 from model.attention import Window
-from model.layers import Rope, build_rope, causal_mask
+from model.graphs import Graphs
+from model.layers import causal_mask
+from model.mailbox import Mailbox
+from model.marks import Stamps
 from model.parallel import Group, join_group, leave_group, pick_device, read_group
-from model.speculate import Drafter, Extension, accept_greedy
-from model.weights import load_draft, load_target
+from model.pathologies import parse_pathologies
+from model.probes import probe
 
-API_VERSION = 1
+API_VERSION = 2
 
 Mode = Literal["plain", "eagle3"]
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+CHOICES = {"kernels": ("auto", "torch", "triton"), "graphs": ("auto", "on", "off"), "dtype": tuple(loading.DTYPES)}
+MAX_BATCH = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What a runner may ask for. `draft` None: plain decoding only. `max_len`: slots of the KV caches."""
+    """What a runner may ask for. `draft` None: plain decoding only. `max_len`: slots of the KV caches.
+
+    `kernels` and `graphs`: "auto" is triton and on where there is a CUDA device (float64 has no kernels).
+    """
 
     target: str
     draft: str | None = None
     dtype: str = "float32"
     device: str = "cpu"
     max_len: int = 512
+    batch: int = 1
     num_draft_tokens: int = 3
     num_threads: int = 1
     seed: int = 0
+    kernels: str = "auto"
+    graphs: str = "auto"
+    all_reduce: str = "nccl"
+    pathologies: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ValueError(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
-        if not 1 <= self.num_draft_tokens <= 4:
-            raise ValueError(f"num_draft_tokens {self.num_draft_tokens} is not within 1..4")
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}: use one of {', '.join(known)}")
+        for name, most in (("num_draft_tokens", 4), ("batch", MAX_BATCH)):
+            if not 1 <= getattr(self, name) <= most:
+                raise ValueError(f"{name} {getattr(self, name)} is not within 1..{most}")
+        if self.graphs == "on" and self.device != "cuda":
+            raise ValueError(f"graphs on: CUDA graphs need device cuda, not {self.device}")
+        if self.kernels == "triton" and self.dtype == "float64":
+            raise ValueError("kernels triton compute in float32 and bfloat16, not in float64: use torch")
+
+    @property
+    def uses_graphs(self) -> bool:
+        return self.graphs == "on" or (self.graphs == "auto" and self.device == "cuda")
+
+    @property
+    def uses_kernels(self) -> bool:
+        is_able = self.device == "cuda" and self.dtype != "float64"
+        return self.kernels == "triton" or (self.kernels == "auto" and is_able)
 
 
 def build(spec: Mapping[str, Any]) -> "Session":
@@ -55,94 +81,97 @@ def build(spec: Mapping[str, Any]) -> "Session":
     if unknown:
         raise ValueError(f"unknown keys in spec: {', '.join(unknown)} (API_VERSION {API_VERSION})")
     checked = Spec(**spec)
+    parse_pathologies(checked.pathologies)
     torch.set_num_threads(checked.num_threads)
     torch.manual_seed(checked.seed)
     device = pick_device(checked.device, read_group(os.environ))
-    return Session(checked, join_group(device), device)
+    return Session(checked, join_group(device, checked.all_reduce), device)
 
 
 class Session:
-    """One model and one sequence. All ranks make the same calls and get the same answers.
+    """One model and a batch of sequences. All ranks make the same calls and get the same answers.
 
-    Plain:   prefill(prompt), then decode(token) again and again.
-    EAGLE-3: prefill(prompt, mode="eagle3"), then draft, verify, accept again and again.
+    Plain:   prefill(prompts), then decode() again and again.
+    EAGLE-3: prefill(prompts, mode="eagle3"), then draft(), verify(), accept() again and again.
+
+    A step is enqueued and not waited for; read() waits for the oldest one that has not been read. Up to
+    `run_ahead` steps may be enqueued beyond the one that is read next.
     """
 
     def __init__(self, spec: Spec, group: Group, device: torch.device) -> None:
         self.spec = spec
         self.group = group
         self.device = device
-        dtype = DTYPES[spec.dtype]
-        self.target = load_target(Path(spec.target), dtype=dtype, device=device, group=group)
-        self.caches = self.target.new_caches(spec.max_len, dtype=dtype, device=device)
-        self.rope = self._rope(self.target.config.head_dim, self.target.config.rope_theta)
-        self.drafter = self._load_drafter(Path(spec.draft)) if spec.draft else None
-        self.length = 0  # tokens in the target's KV cache; the newest token is not in it yet
-        self.newest = -1
-        self.extension: Extension | None = None
-        self.verified_taps_1TC: Tensor | None = None
+        self.pathologies = parse_pathologies(spec.pathologies)
+        self.target, self.caches, self.rope = loading.load_target_parts(spec, group, device, self.pathologies)
+        self.drafter = loading.load_drafter(spec, self.target, device)
+        self.steps = loading.build_steps(spec, self)
+        self.sequences = self.steps.sequences
+        self.graphs = Graphs(self.sequences, group.marks) if spec.uses_graphs else None
+        self.run_ahead = 1 if spec.uses_graphs and not self.pathologies.sync_every_step else 0
+        self.mailbox = Mailbox()
+        self.lengths: list[int] = [0] * spec.batch  # tokens in the target's cache, as far as was read
+        self.phase = ""  # of a cycle: "draft", "verify" or "accept" comes next; "" if the draft saw nothing
+        self.with_marks = False
+        self.stamps: dict[str, Stamps] = {}
+
+    @property
+    def num_drafted(self) -> int:
+        """Tokens that a cycle drafts for each sequence."""
+        return self.spec.num_draft_tokens
 
     @torch.inference_mode()
-    def prefill(self, prompt: Sequence[int], mode: Mode = "plain") -> int:
-        """Forgets everything, takes the prompt in, returns the first new token.
+    def prefill(self, prompts: Sequence[Sequence[int]], mode: Mode = "plain", marks: bool = False) -> list[int]:
+        """Forgets everything, takes one prompt a sequence in, returns the first new token of each.
 
-        Only mode "eagle3" collects taps for the draft. Raises ValueError: no draft, or prompt too long.
+        Only mode "eagle3" collects taps, and gives the draft all rows but the last. `marks`: steps that follow
+        take time stamps. Raises ValueError: no draft, another number of prompts, or one that is too long.
         """
         if mode not in ("plain", "eagle3") or (mode == "eagle3" and self.drafter is None):
             raise ValueError(f"mode {mode!r}: use plain, or eagle3 with a draft in the spec")
-        if not prompt:
-            raise ValueError("empty prompt: there is no token to continue")
-        self.length, self.extension, self.verified_taps_1TC = 0, None, None
-        tokens_1T = self._tensor(prompt)
-        x_1TH, taps_1TC = self._forward(tokens_1T, collect_taps=mode == "eagle3")
-        self.newest = int(self.target.logits(x_1TH[:, -1:]).argmax(-1))
-        if taps_1TC is not None:
-            next_tokens_1T = self._tensor([*prompt[1:], self.newest])
-            self.extension = Extension(
-                start=0, taps_1TC=taps_1TC, next_tokens_1T=next_tokens_1T, read_row=len(prompt) - 1
-            )
-        self.length = len(prompt)
-        return self.newest
+        if len(prompts) != self.spec.batch:
+            raise ValueError(f"{len(prompts)} prompts for a batch of {self.spec.batch}")
+        self.mailbox.clear()
+        self.stamps, self.with_marks = {}, marks
+        self.lengths, self.phase = [0] * self.spec.batch, "draft" if mode == "eagle3" else ""
+        newest = [self._prefill(index, prompt, mode) for index, prompt in enumerate(prompts)]
+        self.lengths = [len(prompt) for prompt in prompts]
+        return [int(token) for token in newest]
 
-    @torch.inference_mode()
-    def decode(self, token: int) -> int:
-        """One plain step: takes `token` in, returns the next. The draft does not see it."""
-        x_11H, _ = self._forward(self._tensor([token]), collect_taps=False)
-        self.length += 1
-        self.extension = None
-        self.newest = int(self.target.logits(x_11H).argmax(-1))
-        return self.newest
+    def decode(self) -> None:
+        """One plain step: every sequence gets one token. The draft does not see it."""
+        self._reserve(1)
+        self.phase = ""
+        self._run("decode", 1)
+        self.mailbox.post(self.sequences.outcome_BX, 1)
 
-    @torch.inference_mode()
-    def draft(self) -> list[int]:
-        """K drafted tokens: the draft takes in the accepted rows, then makes K-1 steps on its own."""
-        if self.drafter is None or self.extension is None:
-            raise RuntimeError('nothing to draft from: start with prefill(prompt, mode="eagle3")')
+    def draft(self) -> None:
+        """K drafted tokens a sequence: the draft takes in the accepted rows, then makes K-1 steps on its own."""
+        self._expect("draft", 'nothing to draft from: start with prefill(prompts, mode="eagle3")')
         self._reserve(self.spec.num_draft_tokens + 1)
-        feature_11H = self.drafter.extend(self.extension)
-        return self.drafter.propose(feature_11H, self.length - 1, self.spec.num_draft_tokens).tolist()
+        self._run("draft", self.spec.num_draft_tokens + 1)
+        self.phase = "verify"
 
-    @torch.inference_mode()
-    def verify(self, drafted: Sequence[int]) -> list[int]:
-        """The target's choice after the newest token and after each drafted one: K+1 tokens."""
-        x_1TH, self.verified_taps_1TC = self._forward(self._tensor([self.newest, *drafted]), collect_taps=True)
-        return self.target.logits(x_1TH).argmax(-1)[0].tolist()
+    def verify(self) -> None:
+        """The target's choice after the newest token and after each drafted one."""
+        self._expect("verify", "nothing to verify: call draft first")
+        self._run("verify", self.spec.num_draft_tokens + 1)
+        self.phase = "accept"
 
-    @torch.inference_mode()
-    def accept(self, drafted: Sequence[int], verified: Sequence[int]) -> list[int]:
-        """The tokens this cycle emits; rejected ones leave the caches because `length` skips them."""
-        if self.verified_taps_1TC is None:
-            raise RuntimeError("nothing to accept: call verify first")
-        emitted = accept_greedy(drafted, verified)
-        self.extension = Extension(
-            start=self.length,
-            taps_1TC=self.verified_taps_1TC,
-            next_tokens_1T=self._tensor(verified),
-            read_row=len(emitted) - 1,
-        )
-        self.verified_taps_1TC = None
-        self.length += len(emitted)
-        self.newest = emitted[-1]
+    def accept(self) -> None:
+        """Ends the cycle: rejected tokens leave the caches because the lengths skip them."""
+        self._expect("accept", "nothing to accept: call verify first")
+        self._run("accept", 0)
+        self.mailbox.post(self.sequences.outcome_BX, self.spec.num_draft_tokens + 1)
+        self.phase = "draft"
+
+    def read(self) -> list[list[int]]:
+        """Tokens that the oldest step or cycle not yet read emitted, by sequence; none for one that is full.
+
+        Waits for that step alone. Raises RuntimeError if every step has been read.
+        """
+        emitted = self.mailbox.take()
+        self.lengths = [length + len(tokens) for length, tokens in zip(self.lengths, emitted, strict=True)]
         return emitted
 
     def synchronize(self) -> None:
@@ -151,73 +180,83 @@ class Session:
             torch.cuda.synchronize(self.device)
 
     def marks(self) -> dict[str, float]:
-        """Device time stamps taken inside graphs, seconds. This version has no graphs."""
-        return {}
+        """Seconds by part of the step or cycle that ran last, as stamped on the device; waits for it.
+
+        {} unless prefill asked for marks. Also `all_reduce_s` on several ranks, and `distinct_experts`: how many
+        experts of a layer were read, mean over the layers.
+        """
+        self.synchronize()
+        found: dict[str, float] = {}
+        for stamps in self.stamps.values():
+            for name, value in stamps.seconds().items():
+                found[name] = found.get(name, 0.0) + value
+        return found
+
+    def probe(self) -> dict[str, Any]:
+        """What the device and its links can do now, apart from the model; docs/protocol.md says what."""
+        return probe(self.group, self.device, self.target.config.hidden_size, self.spec)
+
+    def step_bytes(self, num_rows: int, distinct_experts: float, context: int) -> float:
+        """Bytes that this rank has to move for one target forward: docs/model.md has the formula."""
+        return describing.step_bytes(self, num_rows, distinct_experts, context)
 
     def peak_memory_bytes(self) -> int:
         """CUDA: most memory that tensors held. CPU: most memory the process held."""
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device)
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts KiB
+        return describing.peak_memory_bytes(self.device)
 
     def describe(self) -> dict[str, Any]:
         """What runs here, JSON-ready: configuration, ranks and versions."""
-        on_cuda = self.device.type == "cuda"
-        return {
-            "api_version": API_VERSION,
-            "spec": asdict(self.spec),
-            "target": asdict(self.target.config),
-            "tap_layers": list(self.target.config.tap_layers),
-            "draft": asdict(self.drafter.draft.config) if self.drafter else None,
-            "world_size": self.group.world_size,
-            "rank": self.group.rank,
-            "num_threads": torch.get_num_threads(),
-            "device": torch.cuda.get_device_name(self.device) if on_cuda else platform.machine(),
-            "versions": {
-                "python": platform.python_version(),
-                "torch": str(torch.__version__),
-                "cuda": torch.version.cuda if on_cuda else None,
-                "nccl": ".".join(map(str, torch.cuda.nccl.version())) if on_cuda else None,
-            },
-        }
+        return describing.describe(self, API_VERSION)
 
     def close(self) -> None:
         """Ends the process group if this session created it."""
         leave_group(self.group)
 
-    def _forward(self, tokens_1T: Tensor, collect_taps: bool) -> tuple[Tensor, Tensor | None]:
-        num_rows = tokens_1T.shape[1]
-        self._reserve(num_rows)
-        mask_TS = causal_mask(num_rows, self.length, self.device)
-        window = Window(start=self.length, rope=self.rope, mask_TS=mask_TS)
-        taps: list[Tensor] | None = [] if collect_taps else None
-        x_1TH = self.target(tokens_1T, window, self.caches, taps)
-        return x_1TH, None if taps is None else torch.cat(taps, dim=-1)
+    def _prefill(self, index: int, prompt: Sequence[int], mode: Mode) -> Tensor:
+        if not prompt:
+            raise ValueError("empty prompt: there is no token to continue")
+        if len(prompt) > self.spec.max_len:
+            raise ValueError(f"0 tokens and {len(prompt)} new rows do not fit max_len {self.spec.max_len}")
+        tokens_1T = torch.tensor([list(prompt)], dtype=torch.int64, device=self.device)
+        window = Window(start=0, rope=self.rope, mask_TS=causal_mask(len(prompt), 0, self.device))
+        taps: list[Tensor] | None = [] if mode == "eagle3" else None
+        x_1TH = self.target(tokens_1T, window, [cache.of(index) for cache in self.caches], taps)
+        newest = self.target.logits(x_1TH[:, -1:]).argmax(-1)[0, 0]
+        taps_1TC = None if taps is None else torch.cat(taps, dim=-1)
+        of.begin(self.sequences, index, tokens_1T, taps_1TC, newest)
+        early = len(prompt) - self.sequences.num_rows
+        if taps_1TC is not None and early > 0:
+            self.drafter.take_in(index, tokens_1T[:, 1 : early + 1], taps_1TC[:, :early])
+        return newest
+
+    @torch.inference_mode()
+    def _run(self, name: str, num_rows: int) -> None:
+        """As a graph over all slots, or as it stands over those that can be in use."""
+        step = getattr(self.steps, name)
+        is_outside = name == "verify" and self.pathologies.verify_outside_graph
+        if self.graphs is not None and not is_outside:
+            stamps = self.graphs.run(name, lambda: step(self.spec.max_len), with_marks=self.with_marks)
+        elif self.with_marks:
+            with self.group.marks.taken() as stamps:
+                step(self._num_slots(num_rows))
+        else:
+            stamps = step(self._num_slots(num_rows))
+        if stamps is not None:
+            self.stamps[name] = stamps
+        if self.pathologies.sync_every_step:
+            self.synchronize()
+
+    def _num_slots(self, num_rows: int) -> int:
+        return min(self.spec.max_len, max(self.lengths) + self.mailbox.most_unread() + num_rows)
 
     def _reserve(self, num_rows: int) -> None:
-        if self.length + num_rows > self.spec.max_len:
+        if min(self.lengths) + num_rows > self.spec.max_len:
             raise ValueError(
-                f"{self.length} tokens and {num_rows} new rows do not fit max_len {self.spec.max_len}"
+                f"{min(self.lengths)} tokens and {num_rows} new rows do not fit max_len {self.spec.max_len}"
             )
+        if len(self.mailbox) > self.run_ahead:
+            raise RuntimeError(f"{len(self.mailbox)} steps have not been read; at most {self.run_ahead} may wait")
 
-    def _tensor(self, tokens: Sequence[int]) -> Tensor:
-        return torch.tensor([list(tokens)], dtype=torch.int64, device=self.device)
-
-    def _rope(self, head_dim: int, theta: float) -> Rope:
-        return build_rope(
-            num_positions=self.spec.max_len,
-            head_dim=head_dim,
-            theta=theta,
-            dtype=DTYPES[self.spec.dtype],
-            device=self.device,
-        )
-
-    def _load_drafter(self, path: Path) -> Drafter:
-        dtype = DTYPES[self.spec.dtype]
-        draft = load_draft(path, dtype=dtype, device=self.device)
-        return Drafter(
-            draft=draft,
-            embed_tokens=self.target.embed_tokens,
-            cache=draft.midlayer.self_attn.new_cache(self.spec.max_len, dtype=dtype, device=self.device),
-            rope=self._rope(draft.config.head_dim, draft.config.rope_theta),
-        )
+    def _expect(self, phase: str, otherwise: str) -> None:
+        if self.phase != phase:
+            raise RuntimeError(otherwise)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from model.decoder import Decoder
-from model.entry import Session, build
+from model.entry import Mode, Session, build
 from model.layers import Rope
 from model.losses import target_loss
 
@@ -52,19 +52,34 @@ def accept_length(folder: Path, prompts: Sequence[Sequence[int]], num_draft_toke
 
 
 def generate_plain(session: Session, prompt: Sequence[int], num_tokens: int) -> list[int]:
-    tokens = [session.prefill(prompt)]
-    while len(tokens) < num_tokens:
-        tokens.append(session.decode(tokens[-1]))
-    return tokens
+    return generate(session, [prompt], num_tokens)[0][0]
 
 
 def generate_eagle3(session: Session, prompt: Sequence[int], num_tokens: int) -> tuple[list[int], list[int]]:
     """`num_tokens` new tokens, and how many each verify cycle emitted (the last may emit more than is kept)."""
-    tokens = [session.prefill(prompt, mode="eagle3")]
-    emitted_by_cycle: list[int] = []
-    while len(tokens) < num_tokens:
-        drafted = session.draft()
-        emitted = session.accept(drafted, session.verify(drafted))
-        tokens.extend(emitted)
-        emitted_by_cycle.append(len(emitted))
-    return tokens[:num_tokens], emitted_by_cycle
+    tokens, emitted_by_cycle = generate(session, [prompt], num_tokens, mode="eagle3")
+    return tokens[0], [emitted[0] for emitted in emitted_by_cycle]
+
+
+def generate(
+    session: Session, prompts: Sequence[Sequence[int]], num_tokens: int, mode: Mode = "plain"
+) -> tuple[list[list[int]], list[list[int]]]:
+    """`num_tokens` new tokens for each prompt of a batch; and how many each step or cycle emitted, by sequence."""
+    tokens = [[token] for token in session.prefill(prompts, mode=mode)]
+    emitted_by_step: list[list[int]] = []
+    while min(map(len, tokens)) < num_tokens:
+        step(session, mode)
+        emitted = session.read()
+        for mine, new in zip(tokens, emitted, strict=True):
+            mine.extend(new)
+        emitted_by_step.append([len(new) for new in emitted])
+    return [mine[:num_tokens] for mine in tokens], emitted_by_step
+
+
+def step(session: Session, mode: Mode) -> None:
+    if mode == "plain":
+        session.decode()
+        return
+    session.draft()
+    session.verify()
+    session.accept()

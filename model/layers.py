@@ -27,8 +27,13 @@ class Rope:
     def rotate(self, x_BXTD: Tensor, start: int) -> Tensor:
         """Turns row t of every head to position `start` + t."""
         rows = slice(start, start + x_BXTD.shape[2])
-        swapped_BXTD = x_BXTD.roll(x_BXTD.shape[-1] // 2, dims=-1)
-        return torch.addcmul(x_BXTD * self.cos_PD[rows], swapped_BXTD, self.sin_PD[rows])
+        return turn(x_BXTD, self.cos_PD[rows], self.sin_PD[rows])
+
+
+def turn(x_BXTD: Tensor, cos_TD: Tensor, sin_TD: Tensor) -> Tensor:
+    """x * cos + swapped x * sin; the tables may have leading dimensions that broadcast against B and X."""
+    swapped_BXTD = x_BXTD.roll(x_BXTD.shape[-1] // 2, dims=-1)
+    return torch.addcmul(x_BXTD * cos_TD, swapped_BXTD, sin_TD)
 
 
 def build_rope(

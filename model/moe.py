@@ -46,6 +46,7 @@ class MoE(nn.Module):
         inner_size = group.share(expert_size, "channels of an expert")
         self.top_k = top_k
         self.group = group
+        self.copies_experts = False  # a pathology, see pathologies.py
         self.router = nn.Linear(hidden_size, num_experts, bias=False)
         self.gate_up_EXIH = nn.Parameter(torch.empty(num_experts, 2, inner_size, hidden_size))
         self.down_HEI = nn.Parameter(torch.empty(hidden_size, num_experts, inner_size))
@@ -54,6 +55,9 @@ class MoE(nn.Module):
 
     def forward(self, x_BTH: Tensor) -> Tensor:
         weights_BTE = route(self.router(x_BTH), self.top_k)
+        self.group.marks.distinct(weights_BTE)
+        if self.copies_experts:
+            self.copy_experts(weights_BTE)
         y_BTH = self.experts(x_BTH, weights_BTE)
         if self.shared_expert is not None:
             y_BTH = y_BTH + self.shared_expert(x_BTH)
@@ -65,3 +69,9 @@ class MoE(nn.Module):
         gate_BTEI, up_BTEI = both_BTEXI.unbind(-2)
         inner_BTEI = silu(gate_BTEI) * up_BTEI * weights_BTE.unsqueeze(-1)
         return linear(inner_BTEI.flatten(-2), self.down_HEI.flatten(1))
+
+    def copy_experts(self, weights_BTE: Tensor) -> None:
+        """Reads and writes the weights of the first row's experts once more than is needed."""
+        ids_K = weights_BTE.flatten(0, -2)[0].topk(self.top_k).indices
+        self.gate_up_EXIH.index_select(0, ids_K)
+        self.down_HEI.index_select(1, ids_K)

@@ -6,21 +6,31 @@ MASTER_ADDR, MASTER_PORT). Must not start processes: ranks are started by whoeve
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from model.marks import Marks
+from model.symmetric import SymmetricBuffer
+
+ALL_REDUCES = ("nccl", "symm_mem")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The ranks that hold one model together. `is_owner`: this session created the process group."""
+    """The ranks that hold one model together. `is_owner`: this session created the process group.
+
+    `symmetric`: memory that all ranks can read, if all-reduces go through it instead of NCCL or gloo.
+    """
 
     rank: int = 0
     world_size: int = 1
     local_rank: int = 0
     is_owner: bool = False
+    marks: Marks = field(default_factory=Marks, compare=False)
+    symmetric: SymmetricBuffer | None = None
 
     def share(self, total: int, what: str) -> int:
         """This rank's part of `total`. Raises ValueError if the ranks cannot share evenly."""
@@ -30,8 +40,13 @@ class Group:
 
     def all_reduce(self, x: Tensor) -> Tensor:
         """Sum over ranks, in place, equal to the last bit on every rank. One rank: nothing happens."""
-        if self.world_size > 1:
-            dist.all_reduce(x)
+        if self.world_size == 1:
+            return x
+        with self.marks.reduction():
+            if self.symmetric is not None and self.symmetric.holds(x):
+                self.symmetric.all_reduce(x)
+            else:
+                dist.all_reduce(x)
         return x
 
 
@@ -61,13 +76,17 @@ def pick_device(kind: str, group: Group) -> torch.device:
     return torch.device("cuda", group.local_rank)
 
 
-def join_group(device: torch.device) -> Group:
+def join_group(device: torch.device, all_reduce: str = "nccl") -> Group:
     """Joins the process group that the environment describes: gloo on CPU, NCCL on CUDA.
 
     A single rank needs none. A group that exists already (two sessions in one process) is shared, and is
-    ended by the session that created it.
+    ended by the session that created it. Raises ValueError on an unknown or impossible `all_reduce`.
     """
-    group = read_group(os.environ)
+    if all_reduce not in ALL_REDUCES:
+        raise ValueError(f"unknown all-reduce {all_reduce!r}: use one of {', '.join(ALL_REDUCES)}")
+    if all_reduce == "symm_mem" and device.type != "cuda":
+        raise ValueError(f"all-reduce symm_mem needs CUDA, not {device.type}: use nccl, which is gloo on the CPU")
+    group = replace(read_group(os.environ), marks=Marks(on_cuda=device.type == "cuda"))
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if group.world_size == 1:
@@ -77,9 +96,8 @@ def join_group(device: torch.device) -> Group:
         # device_id lets NCCL connect at once instead of inside the first, measured, collective.
         device_id = device if device.type == "cuda" else None
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", device_id=device_id)
-    return Group(
-        rank=group.rank, world_size=group.world_size, local_rank=group.local_rank, is_owner=is_owner
-    )
+    symmetric = SymmetricBuffer(device) if all_reduce == "symm_mem" else None
+    return replace(group, is_owner=is_owner, symmetric=symmetric)
 
 
 def leave_group(group: Group) -> None:

@@ -1,7 +1,7 @@
 """Runner tp_moe with several instances in one launch: built in the order of the spec's slots, replayed in turn.
 
-A turn is one prompt in one mode on one instance; in every round each instance has one turn, in an order drawn for that
-round. Timing and values are those of a launch of its own (tp_moe_decode, eagle3_decode). Must not know which slot
+A turn is one batch of prompts in one mode on one instance; in every round each instance has one turn, in an order drawn
+for that round. Timing and values are those of a launch of its own (tp_moe_decode, eagle3_decode). Must not know which slot
 belongs to which side, and must not import torch.
 """
 
@@ -22,7 +22,8 @@ from runners.contract import (
     import_entry,
     parse_params,
 )
-from runners.timing import clock, quiet
+from runners.opening import innermost, open_session
+from runners.timing import batches, clock, quiet
 from runners.tp_moe import TpMoeParams
 
 MODES = {"plain": tp_moe_decode, "eagle3": eagle3_decode}
@@ -39,7 +40,7 @@ class Slot:
     api_version: int
     logs: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, list[list[int]]] = field(default_factory=dict)
-    marks: dict[str, dict[str, float]] = field(default_factory=dict)
+    marks: dict[str, dict[str, Any]] = field(default_factory=dict)
     measured_s: float = 0.0
 
 
@@ -51,7 +52,7 @@ def run(launch: Launch) -> Measurement:
     slots = build_slots(launch.spec.slots, tp_moe.session_spec(launch, params, prompts))
     check_alike(slots)
     for slot in slots:
-        warm_up(slot, launch.spec.modes, prompts, params.tokens)
+        warm_up(slot, launch.spec.modes, prompts, params)
     load_s = announce_ready(launch)
     begin = clock()
     with quiet():
@@ -77,7 +78,7 @@ def build_slots(roots: Sequence[str], spec: Mapping[str, Any]) -> list[Slot]:
         try:
             with table.active():
                 entry = import_entry(table.root)
-                session = entry.build(dict(spec))
+                session = open_session(entry, spec)
         except Exception as error:
             if not slots or isinstance(error, origin.OriginError):
                 raise
@@ -111,7 +112,7 @@ def layout(session: Session) -> dict[str, Any]:
     """Names and shapes of the parameters of whatever modules the session holds; nothing where it holds none."""
     return {
         f"parameter {name}.{parameter}": tuple(tensor.shape)
-        for name, held in modules_of(session, "session", depth=2)
+        for name, held in modules_of(innermost(session), "session", depth=2)
         for parameter, tensor in held.named_parameters()
     }
 
@@ -125,22 +126,23 @@ def modules_of(owner: Any, name: str, *, depth: int) -> Iterator[tuple[str, Any]
             yield from modules_of(held, f"{name}.{inner}", depth=depth - 1)
 
 
-def warm_up(slot: Slot, modes: Sequence[str], prompts: Sequence[list[int]], tokens: int) -> None:
+def warm_up(slot: Slot, modes: Sequence[str], prompts: Sequence[list[int]], params: TpMoeParams) -> None:
+    some, tokens = prompts[: params.batch], min(tp_moe.WARMUP_TOKENS, params.tokens)
     with slot.table.active():
         for mode in modes:
-            MODES[mode].measure(slot.session, prompts[:1], min(tp_moe.WARMUP_TOKENS, tokens))
+            MODES[mode].measure(slot.session, some, tokens, batch=params.batch)
 
 
 def replay(launch: Launch, slots: Sequence[Slot], prompts: Sequence[list[int]], params: TpMoeParams) -> None:
     for mode in launch.spec.modes:
         for slot in slots:
             slot.logs[mode], slot.tokens[mode] = MODES[mode].new_log(len(prompts) * params.tokens), []
-        for number, prompt in enumerate(prompts):
+        for number, some in enumerate(batches(prompts, params.batch)):
             for place in round_order(launch, mode, number):
-                take_turn(slots[place], mode, prompt, params)
+                take_turn(slots[place], mode, some, params)
         for slot in slots:
             with slot.table.active():
-                slot.marks[mode] = dict(slot.session.marks())
+                slot.marks[mode] = tp_moe.mark(slot.session, mode, ends(slot, mode), prompts, params, ())
 
 
 def round_order(launch: Launch, mode: str, number: int) -> list[int]:
@@ -150,18 +152,22 @@ def round_order(launch: Launch, mode: str, number: int) -> list[int]:
     return places
 
 
-def take_turn(slot: Slot, mode: str, prompt: list[int], params: TpMoeParams) -> None:
+def take_turn(slot: Slot, mode: str, prompts: Sequence[list[int]], params: TpMoeParams) -> None:
     with slot.table.active():
         begin = clock()
         log = slot.logs[mode]
-        ids = MODES[mode].generate(slot.session, prompt, params.tokens, log, params.planted_slowdown)
+        generated = MODES[mode].generate(slot.session, prompts, params.tokens, log, params.planted_slowdown)
         slot.measured_s += clock() - begin
-    slot.tokens[mode].append(ids[: params.tokens])
+    slot.tokens[mode] += [ids[: params.tokens] for ids in generated]
+
+
+def ends(slot: Slot, mode: str) -> ModeRun:
+    return MODES[mode].summarise(slot.logs[mode], slot.tokens[mode])
 
 
 def observe_slot(slot: Slot, params: TpMoeParams, *, is_first: bool) -> dict[str, Any]:
     """What protocol.SLOT_FIELDS names; numbers on rank 0 only."""
-    runs: dict[str, ModeRun] = {mode: MODES[mode].summarise(log, slot.tokens[mode]) for mode, log in slot.logs.items()}
+    runs = {mode: ends(slot, mode) for mode in slot.logs}
     with slot.table.active():
         origin.check(slot.table.root)  # again: what was imported late counts as well
         files = origin.collect(slot.table.root, observe.own_maps())

@@ -99,6 +99,11 @@ def end_of_step(begin_s: float, slowdown: float = 1.0) -> float:
     return now
 
 
+def batches(prompts: Sequence[list[int]], size: int) -> list[Sequence[list[int]]]:
+    """Prompts that are decoded together, in their order."""
+    return [prompts[start : start + size] for start in range(0, len(prompts), size)]
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """No garbage collection inside: a collection is a pause of the harness, not of the subject."""

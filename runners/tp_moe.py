@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners import eagle3_decode, observe, origin, tp_moe_decode
+from runners import eagle3_decode, marked, observe, origin, tp_moe_decode
 from runners.contract import Launch, Measurement, ModeRun, Session, announce_ready, import_entry, parse_params
+from runners.opening import has_marks, open_session
 from runners.timing import clock, quiet
 
 MODES = {"plain": tp_moe_decode.measure, "eagle3": eagle3_decode.measure}
@@ -26,7 +27,9 @@ EXACT_DTYPES = ("float32", "float64")
 class TpMoeParams:
     """Parameters of the workload. `tp` 0: as many ranks as were started. Empty paths: the tiny pair of models.
 
-    `planted_slowdown` is a control: 1.05 makes every timed step 5 % slower, which a comparison must then find.
+    `batch` prompts are decoded together. `kernels`, `graphs`, `all_reduce`: see model.entry.Spec of the subject.
+    Two are controls, which a comparison must find: `planted_slowdown` 1.05 makes every timed step 5 % slower,
+    `pathology` names known faults of the subject's own, with commas between them.
     """
 
     tp: int = 0
@@ -37,6 +40,11 @@ class TpMoeParams:
     device: str = "cpu"
     num_threads: int = 1
     planted_slowdown: float = 1.0
+    batch: int = 1
+    kernels: str = "auto"
+    graphs: str = "auto"
+    all_reduce: str = "nccl"
+    pathology: str = ""
     target: str = ""
     draft: str = ""
     prompt_file: str = ""
@@ -55,14 +63,17 @@ def run(launch: Launch) -> Measurement:
     params = parse_params(TpMoeParams, launch.spec.params)
     check(launch, params)
     prompts = read_prompts(params)
-    session = import_entry(launch.subject_root).build(session_spec(launch, params, prompts))
+    session = open_session(import_entry(launch.subject_root), session_spec(launch, params, prompts))
     for mode in launch.spec.modes:
-        MODES[mode](session, prompts[:1], min(WARMUP_TOKENS, params.tokens))
+        MODES[mode](session, prompts[: params.batch], min(WARMUP_TOKENS, params.tokens), batch=params.batch)
+    probes = [session.probe()]
     load_s = announce_ready(launch)
     begin = clock()
     with quiet():
-        runs, marks = measure_modes(session, launch.spec.modes, prompts, params.tokens, params.planted_slowdown)
+        runs = measure_modes(session, launch.spec.modes, prompts, params)
     measured_s = clock() - begin
+    probes.append(session.probe())
+    marks = {mode: mark(session, mode, run, prompts, params, probes) for mode, run in runs.items()}
     observed = {
         "origin": origin.collect(launch.subject_root, observe.own_maps()),
         "versions": versions(session, params, launch),
@@ -82,6 +93,8 @@ def check(launch: Launch, params: TpMoeParams) -> None:
         raise ValueError(f"modes are {list(launch.spec.modes)}, this runner has {', '.join(MODES)}")
     if params.tokens < 2:
         raise ValueError(f"params: tokens is {params.tokens}; at least 2, as prefill gives the first")
+    if params.batch < 1 or params.prompts % params.batch:
+        raise ValueError(f"params: {params.prompts} prompts do not make whole batches of {params.batch}")
     if params.tp not in (0, launch.world_size):
         raise ValueError(f"params: tp is {params.tp}, but {launch.world_size} ranks were started")
     if not 1.0 <= params.planted_slowdown < float("inf"):
@@ -109,31 +122,73 @@ def session_spec(launch: Launch, params: TpMoeParams, prompts: Sequence[Sequence
         "num_draft_tokens": params.num_draft_tokens,
         "num_threads": params.num_threads,
         "seed": launch.spec.seed,
+        "batch": params.batch,
+        "kernels": params.kernels,
+        "graphs": params.graphs,
+        "all_reduce": params.all_reduce,
+        "pathologies": [name for name in params.pathology.split(",") if name],
     }
 
 
 def measure_modes(
-    session: Session, modes: Sequence[str], prompts: Sequence[list[int]], tokens: int, slowdown: float = 1.0
-) -> tuple[dict[str, ModeRun], dict[str, dict[str, float]]]:
-    runs, marks = {}, {}
-    for mode in modes:
-        runs[mode] = MODES[mode](session, prompts, tokens, slowdown)
-        marks[mode] = dict(session.marks())
-    return runs, marks
+    session: Session, modes: Sequence[str], prompts: Sequence[list[int]], params: TpMoeParams
+) -> dict[str, ModeRun]:
+    def measure(mode: str) -> ModeRun:
+        return MODES[mode](session, prompts, params.tokens, params.planted_slowdown, batch=params.batch)
+
+    return {mode: measure(mode) for mode in modes}
+
+
+def mark(
+    session: Session,
+    mode: str,
+    run: ModeRun,
+    prompts: Sequence[list[int]],
+    params: TpMoeParams,
+    probes: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The pass with time stamps, on the first batch; {} where the subject takes none. All ranks make it together."""
+    if not has_marks(session):
+        return {}
+    some = prompts[: params.batch]
+    found = marked.summarise(
+        marked.measure(session, mode, some, params.tokens),
+        run.values["plain_token_s" if mode == "plain" else "eagle3_cycle_s"],
+    )
+    rows = params.batch * (1 if mode == "plain" else params.num_draft_tokens + 1)
+    context = sum(map(len, some)) + params.batch * min(params.tokens, marked.TOKENS) // 2
+    speed = max((probe.get("copy_bytes_per_s", 0.0) for probe in probes), default=0.0)
+    roofline = marked.roofline(session, found, rows=rows, context=context, copy_bytes_per_s=speed)
+    return {**found, "roofline": roofline, "probes": list(probes)}
 
 
 def numbers(
-    runs: Mapping[str, ModeRun], marks: Mapping[str, Mapping[str, float]], params: TpMoeParams
+    runs: Mapping[str, ModeRun], marks: Mapping[str, Mapping[str, Any]], params: TpMoeParams
 ) -> dict[str, Any]:
     """What rank 0 alone reports."""
     counts = {mode: {**run.counts, "marks": marks[mode]} for mode, run in runs.items()}
     if runs.keys() >= {"plain", "eagle3"} and params.dtype in EXACT_DTYPES:
         counts["eagle3"]["equals_plain"] = runs["eagle3"].tokens == runs["plain"].tokens
     return {
-        "values": {name: value for run in runs.values() for name, value in run.values.items()},
+        "values": {
+            name: value
+            for mode, run in runs.items()
+            for name, value in {**phases(mode, marks[mode]), **run.values}.items()
+        },
         "samples": {name: series for run in runs.values() for name, series in run.samples.items()},
         "warmup": {mode: run.warmup for mode, run in runs.items()},
         "counts": counts,
+    }
+
+
+def phases(mode: str, found: Mapping[str, Any]) -> dict[str, float]:
+    """Phases of a cycle by the device's stamps, for subjects whose phases the runner's clock cannot tell apart."""
+    if mode != "eagle3" or not {"draft_extend_s", "draft_steps_s", "verify_s", "accept_s"} <= found.keys():
+        return {}
+    return {
+        "eagle3_draft_s": found["draft_extend_s"] + found["draft_steps_s"],
+        "eagle3_verify_s": found["verify_s"],
+        "eagle3_accept_s": found["accept_s"],
     }
 
 

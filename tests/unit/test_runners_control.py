@@ -8,6 +8,7 @@ import pytest
 from perfguard.protocol import Spec
 from runners import eagle3_decode, timing, tp_moe, tp_moe_decode
 from runners.contract import Launch
+from runners.version1 import Version1
 
 READING_S = 0.001
 
@@ -74,7 +75,7 @@ def test_a_slowed_step_is_busy_until_it_took_so_many_times_as_long(clock):
 
 
 def test_every_plain_step_is_slowed_and_prefill_is_not(clock):
-    run = tp_moe_decode.measure(Session(clock), [[1]], 5, 1.5)
+    run = tp_moe_decode.measure(Version1(Session(clock)), [[1]], 5, 1.5)
     assert run.samples["plain_token_s"] == pytest.approx([1.5] * 4, abs=0.01)
     assert run.values["plain_throughput"] == pytest.approx(1 / 1.5, rel=0.01)
     assert run.values["plain_ttft_s"] == pytest.approx(10.0, abs=0.01)
@@ -82,7 +83,7 @@ def test_every_plain_step_is_slowed_and_prefill_is_not(clock):
 
 
 def test_every_phase_of_a_cycle_is_slowed_alike(clock):
-    values = eagle3_decode.measure(Session(clock), [[1]], 5, 2.0).values
+    values = eagle3_decode.measure(Version1(Session(clock)), [[1]], 5, 2.0).values
     assert values["eagle3_draft_s"] == pytest.approx(2.0, abs=0.01)
     assert values["eagle3_verify_s"] == pytest.approx(6.0, abs=0.01)
     assert values["eagle3_accept_s"] == pytest.approx(2.0, abs=0.01)
@@ -91,14 +92,10 @@ def test_every_phase_of_a_cycle_is_slowed_alike(clock):
 
 
 def test_without_the_parameter_nothing_is_slowed(clock):
-    runs, _ = tp_moe.measure_modes(with_marks(Session(clock)), ("plain", "eagle3"), [[1]], 5)
+    session = Version1(Session(clock))
+    runs = tp_moe.measure_modes(session, ("plain", "eagle3"), [[1]], tp_moe.TpMoeParams(tokens=5))
     assert runs["plain"].values["plain_token_s"] == pytest.approx(1.0, abs=0.01)
     assert runs["eagle3"].values["eagle3_cycle_s"] == pytest.approx(5.0, abs=0.01)
-
-
-def with_marks(session):
-    session.marks = dict
-    return session
 
 
 @pytest.mark.parametrize("factor", [0.9, 0.0, float("nan"), float("inf")])

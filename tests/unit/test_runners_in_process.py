@@ -177,7 +177,7 @@ def test_rounds_are_drawn_anew_and_alike_on_every_rank(launch, pair):
 
 
 @pytest.mark.parametrize(("old", "new", "said"), [
-    ("API_VERSION = 1", "API_VERSION = 2", "API_VERSION is 2, supported: 1"),
+    ("API_VERSION = 1", "API_VERSION = 3", "API_VERSION is 3, supported: 1, 2"),
     ("Part((2, 3))", "Part((3, 2))", r"parameter session\.target\.weight is \(2, 3\) in .*one and \(3, 2\) in .*two"),
     ('"hidden": 8', '"hidden": 9', "target is {'hidden': 8} in .*one and {'hidden': 9} in .*two"),
     ("return Session(spec)", 'raise RuntimeError("the default process group exists")', "process group exists"),

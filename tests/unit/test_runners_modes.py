@@ -5,6 +5,7 @@ import hashlib
 import pytest
 
 from runners import eagle3_decode, tp_moe, tp_moe_decode
+from runners.version1 import Version1
 
 
 class ScriptedSession:
@@ -43,7 +44,7 @@ class ScriptedSession:
 
 
 def test_plain_makes_exactly_the_asked_tokens_one_by_prefill_and_the_rest_by_steps():
-    run = tp_moe_decode.measure(ScriptedSession([]), [[10], [50]], 6)
+    run = tp_moe_decode.measure(Version1(ScriptedSession([])), [[10], [50]], 6)
     assert run.tokens == [[11, 12, 13, 14, 15, 16], [51, 52, 53, 54, 55, 56]]
     assert run.counts == {"prompts": 2, "tokens": 12, "steps": 10}
     assert len(run.samples["plain_token_s"]) == 10
@@ -67,7 +68,7 @@ def test_warmup_is_left_out_of_values_but_not_of_samples_and_counts():
 
 def test_accept_length_and_positions_by_hand():
     # One prompt, 8 tokens: prefill gives 1; cycles accept 2, 0, 3 of 3 and emit 3, 1, 4: nine ids, one surplus.
-    run = eagle3_decode.measure(ScriptedSession([2, 0, 3]), [[10]], 8)
+    run = eagle3_decode.measure(Version1(ScriptedSession([2, 0, 3])), [[10]], 8)
     assert run.tokens == [[11, 12, 13, 14, 15, 16, 17, 18]]
     assert run.values["eagle3_accept_length"] == pytest.approx(8 / 3)
     assert run.counts == {
@@ -85,22 +86,22 @@ def test_accept_length_and_positions_by_hand():
 
 def test_counts_are_kept_apart_by_prompt():
     # 4 tokens each: the first prompt takes cycles of 2 and 2 ids (one surplus), the second one of 4 (one surplus).
-    run = eagle3_decode.measure(ScriptedSession([1, 1, 3]), [[10], [50]], 4)
+    run = eagle3_decode.measure(Version1(ScriptedSession([1, 1, 3])), [[10], [50]], 4)
     assert run.tokens == [[11, 12, 13, 14], [51, 52, 53, 54]]
     assert run.counts["cycles_by_prompt"] == [2, 1]
     assert run.counts["emitted_by_prompt"] == [4, 4]
 
 
 def test_rejecting_every_draft_still_emits_one_token_a_cycle():
-    run = eagle3_decode.measure(ScriptedSession([0] * 5), [[10]], 6)
+    run = eagle3_decode.measure(Version1(ScriptedSession([0] * 5)), [[10]], 6)
     assert run.values["eagle3_accept_length"] == 1.0
     assert run.counts["accepted_by_position"] == [0, 0, 0]
 
 
 def test_throughput_counts_every_emitted_token_of_the_cycles_whose_time_it_counts():
     log = eagle3_decode.CycleLog(
-        draft_s=[1.0, 1.0, 0.0], verify_s=[2.0, 4.0, 0.0], accept_s=[1.0, 1.0, 0.0],
-        drafted=[3, 3, 0], emitted=[4, 1, 0], ttft_s=[0.5], cycles=2, cycles_by_prompt=[2],
+        cycle_s=[4.0, 6.0, 0.0], draft_s=[1.0, 1.0, 0.0], verify_s=[2.0, 4.0, 0.0], accept_s=[1.0, 1.0, 0.0],
+        drafted=[3, 3, 0], emitted=[4, 1, 0], emitted_each=[4, 1], ttft_s=[0.5], cycles=2, cycles_by_prompt=[2],
     )  # fmt: skip
     run = eagle3_decode.summarise(log, [[0, 0, 0]])
     assert run.values == {
@@ -117,8 +118,8 @@ def test_throughput_counts_every_emitted_token_of_the_cycles_whose_time_it_count
 
 
 def test_both_modes_produce_equal_ids_for_a_greedy_session():
-    plain = tp_moe_decode.measure(ScriptedSession([]), [[7], [90]], 9)
-    eagle3 = eagle3_decode.measure(ScriptedSession([1, 2, 0, 3, 1, 0, 0, 2, 3, 3]), [[7], [90]], 9)
+    plain = tp_moe_decode.measure(Version1(ScriptedSession([])), [[7], [90]], 9)
+    eagle3 = eagle3_decode.measure(Version1(ScriptedSession([1, 2, 0, 3, 1, 0, 0, 2, 3, 3])), [[7], [90]], 9)
     assert eagle3.tokens == plain.tokens
 
 
@@ -127,12 +128,12 @@ def test_a_cycle_that_emits_no_token_or_more_than_drafted_and_bonus_is_an_error(
     session = ScriptedSession([3])
     session.accept = lambda drafted, verified: emitted
     with pytest.raises(ValueError, match=f"cycle 0 emitted {len(emitted)} tokens from 3 drafted"):
-        eagle3_decode.measure(session, [[10]], 8)
+        eagle3_decode.measure(Version1(session), [[10]], 8)
 
 
 def test_each_phase_is_closed_by_waiting_for_the_device():
     session = ScriptedSession([3])
-    eagle3_decode.measure(session, [[10]], 5)
+    eagle3_decode.measure(Version1(session), [[10]], 5)
     assert session.calls.count("synchronize") == 2 + 3
 
 
@@ -142,9 +143,9 @@ def test_digest_is_the_documented_text():
 
 
 def test_equality_of_modes_is_reported_only_where_rounding_cannot_part_them():
-    plain = tp_moe_decode.measure(ScriptedSession([]), [[7]], 4)
-    eagle3 = eagle3_decode.measure(ScriptedSession([0, 0, 0]), [[7]], 4)
-    other = eagle3_decode.measure(ScriptedSession([0, 0, 0]), [[8]], 4)
+    plain = tp_moe_decode.measure(Version1(ScriptedSession([])), [[7]], 4)
+    eagle3 = eagle3_decode.measure(Version1(ScriptedSession([0, 0, 0])), [[7]], 4)
+    other = eagle3_decode.measure(Version1(ScriptedSession([0, 0, 0])), [[8]], 4)
     marks = {"plain": {}, "eagle3": {"graph": 0.5}}
 
     def reported(run, dtype):
@@ -158,7 +159,7 @@ def test_equality_of_modes_is_reported_only_where_rounding_cannot_part_them():
 
 
 def test_a_mode_that_was_not_run_leaves_no_metric():
-    plain = tp_moe_decode.measure(ScriptedSession([]), [[7]], 4)
+    plain = tp_moe_decode.measure(Version1(ScriptedSession([])), [[7]], 4)
     numbers = tp_moe.numbers({"plain": plain}, {"plain": {}}, tp_moe.TpMoeParams())
     assert set(numbers["values"]) == {"plain_throughput", "plain_token_s", "plain_ttft_s"}
     assert set(numbers["counts"]) == {"plain"}

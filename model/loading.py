@@ -1,0 +1,101 @@
+"""Puts a session's parts together: weights, caches, positions, the draft, and the forward pass they run in.
+
+Must not decode anything.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from model.attention import KVCache
+from model.decoder import Decoder
+from model.layers import Rope, build_rope
+from model.parallel import Group
+from model.pathologies import Pathologies
+from model.sequences import new_sequences
+from model.steps import Drafter, Steps, TargetForward, plain_forward
+from model.weights import load_draft, load_target
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+
+
+class Asked(Protocol):
+    """The part of entry.Spec that is needed here."""
+
+    target: str
+    draft: str | None
+    dtype: str
+    max_len: int
+    batch: int
+    num_draft_tokens: int
+    uses_kernels: bool
+
+
+class Parts(Protocol):
+    """The part of entry.Session that is needed here."""
+
+    group: Group
+    device: torch.device
+    pathologies: Pathologies
+    target: Decoder
+    caches: Sequence[KVCache]
+    rope: Rope
+    drafter: Drafter | None
+
+
+def load_target_parts(
+    spec: Asked, group: Group, device: torch.device, pathologies: Pathologies
+) -> tuple[Decoder, list[KVCache], Rope]:
+    dtype = DTYPES[spec.dtype]
+    target = load_target(Path(spec.target), dtype=dtype, device=device, group=group)
+    if pathologies.wrong_tap_layers:
+        target.tap_layers = tuple(layer - 1 for layer in target.tap_layers)
+    for layer in target.layers:
+        layer.mlp.copies_experts = pathologies.redundant_expert_copy
+    caches = target.new_caches(spec.max_len, dtype=dtype, device=device, batch=spec.batch)
+    return target, caches, _rope(spec, target.config.head_dim, target.config.rope_theta, device)
+
+
+def load_drafter(spec: Asked, target: Decoder, device: torch.device) -> Drafter | None:
+    if not spec.draft:
+        return None
+    dtype = DTYPES[spec.dtype]
+    draft = load_draft(Path(spec.draft), dtype=dtype, device=device)
+    attention = draft.midlayer.self_attn
+    return Drafter(
+        draft=draft,
+        embed_tokens=target.embed_tokens,
+        cache=attention.new_cache(spec.max_len, dtype=dtype, device=device, batch=spec.batch),
+        rope=_rope(spec, draft.config.head_dim, draft.config.rope_theta, device),
+    )
+
+
+def build_steps(spec: Asked, parts: Parts) -> Steps:
+    config = parts.target.config
+    sequences = new_sequences(
+        batch=spec.batch,
+        num_draft_tokens=spec.num_draft_tokens,
+        taps_size=len(parts.target.tap_layers) * config.hidden_size,
+        dtype=DTYPES[spec.dtype],
+        device=parts.device,
+    )
+    return Steps(
+        sequences=sequences,
+        target=_forward(spec, parts),
+        drafter=parts.drafter,
+        max_len=spec.max_len,
+        marks=parts.group.marks,
+        pathologies=parts.pathologies,
+    )
+
+
+def _forward(spec: Asked, parts: Parts) -> TargetForward:
+    return plain_forward(parts.target, parts.caches, parts.rope)
+
+
+def _rope(spec: Asked, head_dim: int, theta: float, device: torch.device) -> Rope:
+    return build_rope(
+        num_positions=spec.max_len, head_dim=head_dim, theta=theta, dtype=DTYPES[spec.dtype], device=device
+    )
