@@ -12,6 +12,7 @@ import torch
 
 from model.config import TargetConfig
 from model.decoder import Decoder
+from model.memory import MemoryNeed
 from model.parallel import Group
 from model.steps import Drafter
 
@@ -25,6 +26,7 @@ class Told(Protocol):
     target: Decoder
     drafter: Drafter | None
     run_ahead: int
+    memory: MemoryNeed
 
 
 def describe(session: Told, api_version: int) -> dict[str, Any]:
@@ -32,10 +34,11 @@ def describe(session: Told, api_version: int) -> dict[str, Any]:
     spec = asdict(session.spec) if is_dataclass(session.spec) else dict(session.spec)
     return {
         "api_version": api_version,
-        "spec": spec | {"pathologies": list(session.spec.pathologies)},
+        "spec": spec | {name: list(spec[name]) for name in ("pathologies", "accept_rates")},
         "target": asdict(session.target.config),
         "tap_layers": list(session.target.tap_layers),
         "draft": asdict(session.drafter.draft.config) if session.drafter else None,
+        "memory": session.memory.as_json(),
         "world_size": session.group.world_size,
         "rank": session.group.rank,
         "num_threads": torch.get_num_threads(),

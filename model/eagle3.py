@@ -31,6 +31,7 @@ class MidLayer(nn.Module):
             num_kv_heads=config.num_kv_heads,
             head_dim=config.head_dim,
         )
+        self.norm_before_residual = config.norm_before_residual
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.norm_eps)
         self.mlp = SwiGLU(config.hidden_size, config.inner_size)
 
@@ -43,29 +44,61 @@ class MidLayer(nn.Module):
     def forward(
         self, embedded_BTH: Tensor, h_BTH: Tensor, window: Window, cache: KVCache | None
     ) -> Tensor:
-        a_BTH = h_BTH + self.self_attn(self.join(embedded_BTH, h_BTH), window, cache)
+        residual_BTH = self.hidden_norm(h_BTH) if self.norm_before_residual else h_BTH
+        a_BTH = residual_BTH + self.self_attn(self.join(embedded_BTH, h_BTH), window, cache)
         return self.finish(a_BTH)
 
 
 class Draft(nn.Module):
-    """`forward` gives the feature BEFORE the norm: it is the h of the next drafting step."""
+    """`forward` gives the feature that the next drafting step takes as its h, and that `logits` reads.
+
+    It is the layer's output BEFORE the norm, or after it where the checkpoint says norm_output.
+    """
 
     def __init__(self, config: DraftConfig) -> None:
         super().__init__()
         self.config = config
-        self.fc = nn.Linear(config.num_taps * config.target_hidden_size, config.hidden_size, bias=False)
+        taps_size = config.num_taps * config.target_hidden_size
+        own_embedding = nn.Embedding(config.vocab_size, config.hidden_size) if config.has_own_embedding else None
+        self.embed_tokens = own_embedding
+        self.fc_norm = _norm_of_each_tap(config) if config.fc_norm else None
+        self.input_norm = nn.RMSNorm(taps_size, config.norm_eps) if config.norm_before_fc else None
+        self.fc = nn.Linear(taps_size, config.hidden_size, bias=False)
         self.midlayer = MidLayer(config)
         self.norm = nn.RMSNorm(config.hidden_size, config.norm_eps)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = nn.Linear(config.hidden_size, config.head_size, bias=False) if config.has_own_head else None
+        if config.has_own_vocabulary:
+            self.register_buffer("d2t", torch.zeros(config.head_size, dtype=torch.int64))
+
+    def borrow_head(self, lm_head: nn.Linear) -> None:
+        """Reads the target's head from now on; nothing is copied."""
+        self.lm_head = lm_head
 
     def fuse(self, taps_BTC: Tensor) -> Tensor:
         """Target features only: the draft's own feature goes in as it is."""
+        if self.fc_norm is not None:
+            taps = taps_BTC.chunk(len(self.fc_norm), dim=-1)
+            taps_BTC = torch.cat([norm(tap) for norm, tap in zip(self.fc_norm, taps, strict=True)], dim=-1)
+        if self.input_norm is not None:
+            taps_BTC = self.input_norm(taps_BTC)
         return self.fc(taps_BTC)
 
     def forward(
         self, embedded_BTH: Tensor, h_BTH: Tensor, window: Window, cache: KVCache | None = None
     ) -> Tensor:
-        return self.midlayer(embedded_BTH, h_BTH, window, cache)
+        feature_BTH = self.midlayer(embedded_BTH, h_BTH, window, cache)
+        return self.norm(feature_BTH) if self.config.norm_output else feature_BTH
 
     def logits(self, feature_BTH: Tensor) -> Tensor:
-        return self.lm_head(self.norm(feature_BTH))
+        """Over the draft's own vocabulary; `to_target` translates its ids."""
+        if self.lm_head is None:
+            raise RuntimeError("this draft has no head of its own: borrow_head first")
+        return self.lm_head(feature_BTH if self.config.norm_output else self.norm(feature_BTH))
+
+    def to_target(self, ids: Tensor) -> Tensor:
+        """Ids of the target's vocabulary. d2t holds offsets: target id = draft id + d2t[draft id]."""
+        return ids + self.d2t[ids] if self.config.has_own_vocabulary else ids
+
+
+def _norm_of_each_tap(config: DraftConfig) -> nn.ModuleList:
+    return nn.ModuleList(nn.RMSNorm(config.target_hidden_size, config.norm_eps) for _ in range(config.num_taps))

@@ -34,8 +34,11 @@ MAX_BATCH = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What a runner may ask for. `draft` None: plain decoding only. `max_len`: slots of the KV caches.
+    """What a runner may ask for. `target`, `draft`: file, folder or preset (model/sources.py); `draft` None: plain
+    decoding only. `max_len`: slots of the KV caches.
 
+    `temperature` 0: greedy. `accept_rates`: how often each drafted token is accepted, whatever the logits say; empty
+    for real acceptance. `sampling_seed`: of the coins that either throws.
     `kernels` and `graphs`: "auto" is triton and on where there is a CUDA device (float64 has no kernels).
     """
 
@@ -52,6 +55,9 @@ class Spec:
     graphs: str = "auto"
     all_reduce: str = "nccl"
     pathologies: Sequence[str] = ()
+    temperature: float = 0.0
+    accept_rates: Sequence[float] = ()
+    sampling_seed: int = 0
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
@@ -60,6 +66,8 @@ class Spec:
         for name, most in (("num_draft_tokens", 4), ("batch", MAX_BATCH)):
             if not 1 <= getattr(self, name) <= most:
                 raise ValueError(f"{name} {getattr(self, name)} is not within 1..{most}")
+        if not 0 <= self.temperature < float("inf"):
+            raise ValueError(f"temperature {self.temperature} is not a number of at least 0")
         if self.graphs == "on" and self.device != "cuda":
             raise ValueError(f"graphs on: CUDA graphs need device cuda, not {self.device}")
         if self.kernels == "triton" and self.dtype == "float64":
@@ -103,8 +111,10 @@ class Session:
         self.group = group
         self.device = device
         self.pathologies = parse_pathologies(spec.pathologies)
-        self.target, self.caches, self.rope = loading.load_target_parts(spec, group, device, self.pathologies)
-        self.drafter = loading.load_drafter(spec, self.target, device)
+        models = loading.load(spec, group, device)
+        self.memory = models.memory
+        self.target, self.caches, self.rope = loading.target_parts(spec, models, device, self.pathologies)
+        self.drafter = loading.new_drafter(spec, models, device)
         self.steps = loading.build_steps(spec, self)
         self.sequences = self.steps.sequences
         self.graphs = Graphs(self.sequences, group.marks) if spec.uses_graphs else None
@@ -221,7 +231,7 @@ class Session:
         window = Window(start=0, rope=self.rope, mask_TS=causal_mask(len(prompt), 0, self.device))
         taps: list[Tensor] | None = [] if mode == "eagle3" else None
         x_1TH = self.target(tokens_1T, window, [cache.of(index) for cache in self.caches], taps)
-        newest = self.target.logits(x_1TH[:, -1:]).argmax(-1)[0, 0]
+        newest = self.steps.choices.first(self.target.logits(x_1TH[:, -1])[0], index)
         taps_1TC = None if taps is None else torch.cat(taps, dim=-1)
         of.begin(self.sequences, index, tokens_1T, taps_1TC, newest)
         early = len(prompt) - self.sequences.num_rows

@@ -4,19 +4,19 @@ Must not decode anything.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import torch
 
 from model.attention import KVCache
+from model.choices import Choices, new_choices
 from model.decoder import Decoder
 from model.layers import Rope, build_rope
 from model.parallel import Group
 from model.pathologies import Pathologies
-from model.sequences import new_sequences
+from model.sequences import Sequences, new_sequences
 from model.steps import Drafter, Steps, TargetForward, plain_forward
-from model.weights import load_draft, load_target
+from model.weights import Models, load_models
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
 
@@ -30,6 +30,9 @@ class Asked(Protocol):
     max_len: int
     batch: int
     num_draft_tokens: int
+    temperature: float
+    accept_rates: Sequence[float]
+    sampling_seed: int
     uses_kernels: bool
 
 
@@ -45,11 +48,23 @@ class Parts(Protocol):
     drafter: Drafter | None
 
 
-def load_target_parts(
-    spec: Asked, group: Group, device: torch.device, pathologies: Pathologies
+def load(spec: Asked, group: Group, device: torch.device) -> Models:
+    """Raises ValueError, also if there is not enough memory."""
+    return load_models(
+        spec.target,
+        spec.draft,
+        dtype=DTYPES[spec.dtype],
+        device=device,
+        group=group,
+        num_slots=spec.max_len,
+        num_sequences=spec.batch,
+    )
+
+
+def target_parts(
+    spec: Asked, models: Models, device: torch.device, pathologies: Pathologies
 ) -> tuple[Decoder, list[KVCache], Rope]:
-    dtype = DTYPES[spec.dtype]
-    target = load_target(Path(spec.target), dtype=dtype, device=device, group=group)
+    dtype, target = DTYPES[spec.dtype], models.target
     if pathologies.wrong_tap_layers:
         target.tap_layers = tuple(layer - 1 for layer in target.tap_layers)
     for layer in target.layers:
@@ -58,15 +73,15 @@ def load_target_parts(
     return target, caches, _rope(spec, target.config.head_dim, target.config.rope_theta, device)
 
 
-def load_drafter(spec: Asked, target: Decoder, device: torch.device) -> Drafter | None:
-    if not spec.draft:
+def new_drafter(spec: Asked, models: Models, device: torch.device) -> Drafter | None:
+    draft = models.draft
+    if draft is None:
         return None
     dtype = DTYPES[spec.dtype]
-    draft = load_draft(Path(spec.draft), dtype=dtype, device=device)
     attention = draft.midlayer.self_attn
     return Drafter(
         draft=draft,
-        embed_tokens=target.embed_tokens,
+        embed_tokens=draft.embed_tokens or models.target.embed_tokens,
         cache=attention.new_cache(spec.max_len, dtype=dtype, device=device, batch=spec.batch),
         rope=_rope(spec, draft.config.head_dim, draft.config.rope_theta, device),
     )
@@ -83,11 +98,26 @@ def build_steps(spec: Asked, parts: Parts) -> Steps:
     )
     return Steps(
         sequences=sequences,
+        choices=_choices(spec, sequences, parts),
         target=_forward(spec, parts),
         drafter=parts.drafter,
         max_len=spec.max_len,
         marks=parts.group.marks,
         pathologies=parts.pathologies,
+    )
+
+
+def _choices(spec: Asked, sequences: Sequences, parts: Parts) -> Choices:
+    draft = parts.drafter.draft if parts.drafter else None
+    has_map = draft is not None and draft.config.has_own_vocabulary
+    return new_choices(
+        sequences,
+        temperature=spec.temperature,
+        seed=spec.sampling_seed,
+        accept_rates=spec.accept_rates,
+        vocab_size=parts.target.config.vocab_size,
+        drafted_ids_D=draft.to_target(torch.arange(draft.config.head_size, device=parts.device)) if has_map else None,
+        has_draft=draft is not None,
     )
 
 

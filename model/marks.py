@@ -65,9 +65,13 @@ class Marks:
         self.stamps.reductions.append((begin, self._now()))
 
     def distinct(self, weights_BTE: Tensor) -> None:
-        """How many experts at least one row of a layer was routed to."""
+        """Counts the experts that at least one row of a layer was routed to."""
         if self.stamps is not None:
-            self.stamps.num_distinct.append((weights_BTE > 0).flatten(0, -2).any(0).sum())
+            self.distinct_count((weights_BTE > 0).flatten(0, -2).any(0).sum())
+
+    def distinct_count(self, count: Tensor) -> None:
+        if self.stamps is not None:
+            self.stamps.num_distinct.append(count.clone())
 
     def _now(self) -> Stamp:
         if not self.on_cuda:

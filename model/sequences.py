@@ -24,7 +24,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Sequences:
-    """Token ids and slots are int64. `outcome_BX`: the tokens that a step emitted, and in the last column how many."""
+    """Token ids and slots are int64. `outcome_BX`: the tokens that a step emitted, and in the last column how many.
+
+    `clock` counts plain steps and cycles over the life of the session; it numbers the coins of sampling.
+    """
 
     length_B: Tensor
     newest_B: Tensor
@@ -35,6 +38,7 @@ class Sequences:
     ext_start_B: Tensor
     read_row_B: Tensor
     outcome_BX: Tensor
+    clock: Tensor
 
     @property
     def num_rows(self) -> int:
@@ -58,6 +62,7 @@ def new_sequences(
         ext_start_B=ids(batch),
         read_row_B=ids(batch),
         outcome_BX=ids(batch, num_rows + 1),
+        clock=ids(),
     )
 
 
@@ -84,6 +89,7 @@ def begin(sequences: Sequences, index: int, tokens_1T: Tensor, taps_1TC: Tensor 
 
 def append(sequences: Sequences, choice_B: Tensor, max_len: int) -> None:
     """One plain step has taken the newest token in and chose `choice_B`. A full sequence stays as it is."""
+    sequences.clock.add_(1)
     has_room_B = sequences.length_B < max_len
     sequences.outcome_BX[:, 0] = choice_B
     sequences.outcome_BX[:, -1] = has_room_B
@@ -99,6 +105,7 @@ def num_agreed(drafted_BK: Tensor, verified_BT: Tensor) -> Tensor:
 def accept(sequences: Sequences, agreed_B: Tensor, max_len: int) -> None:
     """Emits the first `agreed_B` drafted tokens and the target's next; a sequence without room stays as it is."""
     s = sequences
+    s.clock.add_(1)
     places_T = torch.arange(s.num_rows, device=agreed_B.device)
     drafted_BT = torch.cat((s.drafted_BK, s.drafted_BK[:, -1:]), dim=1)
     emitted_BT = torch.where(places_T < agreed_B[:, None], drafted_BT, s.verified_BT)

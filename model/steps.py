@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from model import sequences as of
 from model.attention import KVCache, Window, own_window
+from model.choices import Choices
 from model.decoder import Decoder
 from model.eagle3 import Draft
 from model.layers import Rope, causal_mask
@@ -49,9 +50,9 @@ class Drafter:
         embedded_1TH = self.embed_tokens(next_tokens_1T)
         self.draft(embedded_1TH, self.draft.fuse(taps_1TC), window, self.cache.of(index))
 
-    def choose(self, feature_B1H: Tensor) -> Tensor:
-        """choice_B1: ids of the target's vocabulary."""
-        return self.draft.logits(feature_B1H).argmax(-1)
+    def choose(self, feature_B1H: Tensor, place: int, choices: Choices) -> Tensor:
+        """choice_B1: drafted token number `place` of the cycle, an id of the target's vocabulary."""
+        return self.draft.to_target(choices.draft(self.draft.logits(feature_B1H)[:, 0], place))[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,7 @@ class Steps:
     """`target` is the forward pass over plain modules or over kernels. `max_len`: slots of every cache."""
 
     sequences: Sequences
+    choices: Choices
     target: TargetForward
     drafter: Drafter | None
     max_len: int
@@ -69,20 +71,20 @@ class Steps:
         s = self.sequences
         self.marks.stamp("begin")
         logits_B1V = self.target(s.newest_B[:, None], s.length_B, num_slots, None)
-        of.append(s, choose(logits_B1V)[:, 0], self.max_len)
+        of.append(s, self.choices.next(logits_B1V[:, 0]), self.max_len)
         self.marks.stamp("decode_s")
 
     def draft(self, num_slots: int) -> None:
         s, drafter = self.sequences, self.drafter
         self.marks.stamp("begin")
         feature_B1H = self.extend(num_slots)
-        token_B1 = drafter.choose(feature_B1H)
+        token_B1 = drafter.choose(feature_B1H, 0, self.choices)
         s.drafted_BK[:, :1] = token_B1
         self.marks.stamp("draft_extend_s")
         slot_B = s.ext_start_B + s.read_row_B
         for step in range(1, s.drafted_BK.shape[1]):  # no forward after the last token
             feature_B1H = drafter.forward(token_B1, feature_B1H, slot_B + step, num_slots)
-            token_B1 = drafter.choose(feature_B1H)
+            token_B1 = drafter.choose(feature_B1H, step, self.choices)
             s.drafted_BK[:, step : step + 1] = token_B1
         self.marks.stamp("draft_steps_s")
 
@@ -109,20 +111,15 @@ class Steps:
         tokens_BT = torch.cat((s.newest_B[:, None], s.drafted_BK), dim=1)
         taps: list[Tensor] = []
         logits_BTV = self.target(tokens_BT, s.length_B, num_slots, taps)
-        s.verified_BT.copy_(choose(logits_BTV))
+        self.choices.verify(logits_BTV)
         s.taps_BTC.copy_(torch.cat(taps, dim=-1))
         self.marks.stamp("verify_s")
 
     def accept(self, num_slots: int) -> None:
         s = self.sequences
         self.marks.stamp("begin")
-        of.accept(s, of.num_agreed(s.drafted_BK, s.verified_BT), self.max_len)
+        of.accept(s, self.choices.accept(), self.max_len)
         self.marks.stamp("accept_s")
-
-
-def choose(logits_BTV: Tensor) -> Tensor:
-    """Greedy: the token with the largest logit."""
-    return logits_BTV.argmax(-1)
 
 
 def plain_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope) -> TargetForward:

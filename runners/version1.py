@@ -4,13 +4,23 @@ Version 1 knows one sequence, answers every call at once and hands tokens throug
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from runners.contract import UnbuildableError
 
 # What build(spec) knew then; whatever came later has to be left at these values.
 KEYS = ("target", "draft", "dtype", "device", "max_len", "num_draft_tokens", "num_threads", "seed")
-LATER = {"batch": 1, "kernels": "auto", "graphs": "auto", "all_reduce": "nccl", "pathologies": []}
+LATER = {
+    "batch": 1,
+    "kernels": "auto",
+    "graphs": "auto",
+    "all_reduce": "nccl",
+    "pathologies": [],
+    "temperature": 0.0,
+    "accept_rates": [],
+    "sampling_seed": 0,
+}
 
 
 class SessionOf1(Protocol):
@@ -33,6 +43,8 @@ def spec_of_1(spec: dict[str, Any]) -> dict[str, Any]:
     for key, value in spec.items():
         if key not in KEYS and value != LATER.get(key):
             raise UnbuildableError(f"model.entry speaks API_VERSION 1, which has no {key}={value!r}")
+        if key in ("target", "draft") and value and not Path(value).is_file():
+            raise UnbuildableError(f"model.entry speaks API_VERSION 1, which reads files only: {key}={value!r}")
     return {key: spec[key] for key in KEYS if key in spec}
 
 

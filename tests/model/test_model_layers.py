@@ -142,5 +142,5 @@ def test_routing_weights_are_a_softmax_renormalised_over_the_chosen():
 def test_an_odd_share_of_heads_or_layers_is_refused():
     with pytest.raises(ValueError, match="6 query heads do not share 4 KV heads"):
         TargetConfig(num_heads=6, num_kv_heads=4)
-    with pytest.raises(ValueError, match="need at least 6"):
-        TargetConfig(num_layers=5)
+    with pytest.raises(ValueError, match="need at least 7"):
+        TargetConfig(num_layers=6)

@@ -1,0 +1,71 @@
+"""What the fused decode step is made of: six operations, in one of two implementations of equal meaning.
+
+The residual stream h_RH is kept wide (float32; float64 in float64) and every branch reads a twin of it beside:
+x_RH = h * (weight of the norm that comes next), in the model's dtype. So a projection can be taken of x and divided
+by the root mean square of h afterwards, and no norm stands in an inner loop:
+    norm(h) @ W.T  =  (x @ W.T) / rms(h)
+
+Legend: R rows (T of each of B sequences, sequence by sequence), H hidden, N outputs, E experts, K experts a row,
+S distinct experts in use (at most min(E, R * K)), I inner width of an expert, D head width.
+"""
+
+# ruff: noqa: N815 - fields carry shape suffixes too
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from model.attention import KVCache
+from model.layers import Rope
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routing:
+    """weights_RE is zero where a row did not choose an expert. The first `count_1` of ids_S are in use."""
+
+    weights_RE: Tensor
+    ids_S: Tensor
+    count_1: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """Shapes of an attention, and the weights of its norms on q and k (None: it has none)."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    q_norm_D: Tensor | None
+    k_norm_D: Tensor | None
+    norm_eps: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residual:
+    """The stream that a branch is added to, in place, and the weight of the norm that reads it next."""
+
+    h_RH: Tensor
+    gamma_H: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ops:
+    """
+    norm_linear(x_RH, h_RH, weight_NH, eps, dtype) -> y_RN     norm(h) @ weight.T; h None: x @ weight.T
+    add_linear(x_RN, weight_HN, residual) -> x_RH              h += x @ weight.T; the twin of the new h
+    attend(qkv_RX, cache, length_B, rope, heads) -> o_RX       norms q and k, turns them, stores k and v, attends
+    route(x_RH, h_RH, weight_EH, eps, top_k) -> Routing        softmax, the best renormalised, the list of distinct
+    gate_up(x_RH, h_RH, gate_up_EXIH, routing, eps) -> a_SRI   routing weight * silu(gate) * up, every row, each in use
+    add_down(a_SRI, down_HEI, routing, residual) -> x_RH       h += the sum over experts; the twin of the new h
+    down(a_SRI, down_HEI, routing) -> y_RH                     the same sum alone, for ranks that add theirs up first
+    """
+
+    name: str
+    norm_linear: Callable[..., Tensor]
+    add_linear: Callable[[Tensor, Tensor, Residual], Tensor]
+    attend: Callable[[Tensor, KVCache, Tensor, Rope, Heads], Tensor]
+    route: Callable[..., Routing]
+    gate_up: Callable[..., Tensor]
+    add_down: Callable[[Tensor, Tensor, Routing, Residual], Tensor]
+    down: Callable[[Tensor, Tensor, Routing], Tensor]

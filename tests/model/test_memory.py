@@ -1,0 +1,81 @@
+"""What a model needs, by hand, and the words that say it does not fit."""
+
+import pytest
+import torch
+
+from model import weights
+from model.config import DraftConfig, TargetConfig
+from model.decoder import Decoder
+from model.eagle3 import Draft
+from model.entry import build
+from model.memory import RESERVE_BYTES, MemoryNeed, check, free_bytes, need_of
+from model.parallel import SINGLE, Group
+
+TARGET = TargetConfig(
+    vocab_size=100, num_layers=7, hidden_size=32, num_heads=4, num_kv_heads=2, head_dim=8, num_experts=4, expert_size=16
+)
+DRAFT = DraftConfig(
+    vocab_size=100, target_hidden_size=32, hidden_size=32, num_heads=2, num_kv_heads=2, head_dim=8, inner_size=64,
+    draft_vocab_size=50,
+)  # fmt: skip
+
+
+def need(group=SINGLE, dtype=torch.bfloat16, **sizes):
+    with torch.device("meta"):
+        target, draft = Decoder(TARGET, group), Draft(DRAFT)
+    return need_of(target, draft, dtype=dtype, device_type="cpu", **{"num_slots": 10, "num_sequences": 1} | sizes)
+
+
+def test_weights_and_caches_are_counted_exactly():
+    # A layer: two norms, q k v, o, router, four experts of three matrices.
+    layer = 2 * 32 + (4 + 2 + 2) * 8 * 32 + 32 * 32 + 4 * 32 + 4 * 3 * 16 * 32
+    found = need()
+    assert found.weights_bytes == 2 * (7 * layer + 2 * 100 * 32 + 32)
+    assert found.kv_bytes == 2 * 7 * 2 * 2 * 8 * 10  # bytes, layers, k and v, heads, width, slots
+    draft = 96 * 32 + 6 * 8 * 64 + 16 * 32 + 3 * 64 * 32 + 4 * 32 + 50 * 32
+    assert found.draft_bytes == 2 * draft + 8 * 50 + 2 * 2 * 2 * 8 * 10  # d2t is int64
+    assert found.layer_bytes == 2 * layer + found.kv_bytes // 7
+    experts, logits = 10 * 4 * 3 * 16 * 2, 160 * 100 * (2 + 4)
+    assert found.workspace_bytes == experts + logits + RESERVE_BYTES["cpu"]
+
+
+def test_a_rank_of_two_holds_half_the_heads_and_experts_and_all_of_the_rest():
+    layer = 2 * 32 + (4 + 2 + 2) * 8 * 16 + 32 * 16 + 4 * 32 + 4 * 3 * 8 * 32
+    found = need(Group(rank=1, world_size=2))
+    assert found.weights_bytes == 2 * (7 * layer + 2 * 100 * 32 + 32)
+    assert (found.kv_bytes, found.draft_bytes) == (need().kv_bytes // 2, need().draft_bytes)
+
+
+def test_sequences_multiply_caches_and_nothing_else():
+    one, four = need(), need(num_sequences=4)
+    assert (four.kv_bytes, four.weights_bytes) == (4 * one.kv_bytes, one.weights_bytes)
+
+
+def test_what_does_not_fit_is_said_with_numbers_and_what_to_lower():
+    found = MemoryNeed(
+        weights_bytes=61_000_000_000, kv_bytes=2_000_000_000, draft_bytes=500_000_000, workspace_bytes=1_500_000_000,
+        layer_bytes=1_250_000_000,
+    )  # fmt: skip
+    check(found, 65_000_000_000, where="cuda:0", num_layers=48, world_size=1)
+    with pytest.raises(ValueError, match="does not fit") as caught:
+        check(found, 40_000_000_000, where="cuda:0", num_layers=48, world_size=1)
+    # 65 GB without its 48 layers of 1.25 GB are 5 GB; 35 GB hold 28 layers.
+    assert str(caught.value) == (
+        "the model does not fit: a rank needs 65.0 GB (weights 61.0, KV cache 2.0, draft 0.5, workspace 1.5), "
+        "cuda:0 has 40.0 GB free; 28 of 48 layers fit at tp=1: lower layers, or raise tp"
+    )
+
+
+def test_it_is_checked_before_anything_is_allocated(monkeypatch):
+    monkeypatch.setattr(weights, "free_bytes", lambda _device, _group: 200_000_000)
+    monkeypatch.setattr(weights, "_fill", lambda *_: pytest.fail("allocated first"))
+    with pytest.raises(ValueError, match=r"needs 471\.\d GB .* cpu has 0\.2 GB free; 0 of 94 layers fit at tp=1"):
+        build({"target": "preset:qwen3-235b-a22b", "dtype": "bfloat16"})
+
+
+def test_ranks_of_one_host_share_its_memory(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    alone, shared = (free_bytes(torch.device("cpu"), Group(world_size=n)) for n in (1, 4))
+    assert shared == pytest.approx(alone / 4, rel=0.2)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    assert free_bytes(torch.device("cpu"), Group(world_size=4)) == pytest.approx(alone, rel=0.2)
