@@ -42,6 +42,7 @@ BUILT_IN = (
             "device": "cpu",
             "num_threads": 1,
             "planted_slowdown": 1.0,
+            "batch": 1,
         },
     ),
     Workload(
