@@ -116,7 +116,7 @@ def moded_sentence(text: str, decision: Decision, warnings: Sequence[str] = ()) 
     said = in_modes(text[:1].lower() + text[1:]).removesuffix(".").replace("fresh blocks", "fresh launches")
     result = RESULTS.get(decision.outcome)
     body = f"A {result}: {said}" if result else f"No win, tie or loss: {said}"
-    return "".join(f"{warning}. " for warning in warnings) + f"{body} ({OF_BUILD})."
+    return "".join(f"{warning[:1].upper()}{warning[1:]}. " for warning in warnings) + f"{body} ({OF_BUILD})."
 
 
 def moded_conclusions(decision: Decision, otherwise: dict[str, str]) -> dict[str, str]:
