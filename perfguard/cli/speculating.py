@@ -110,7 +110,7 @@ def _requests(asked: dict[str, Any], config: Any, sizes: tuple[int, ...]) -> lis
         Request(
             wishes=wishes,
             workload=one,
-            policy=replace(policy, alpha=policy.alpha / max(1, len(sizes))),
+            policy=replace(policy, alpha=policy.alpha / max(1, len(sizes)), confirms_alone=True),
             seed=None if asked["seed"] is None else asked["seed"] + index,
             carry=asked["carry"],
             scope=IN_PROCESS,

@@ -16,6 +16,7 @@ from perfguard.judging import judge
 from perfguard.policy import Policy
 from perfguard.records import Outcome
 from perfguard.scopes import is_one_launch
+from perfguard.stats.design import choose_design
 
 SEED = 20_261_130
 # What a launch does to both modes, what a pass does to itself: standard deviations of the logarithm.
@@ -37,7 +38,7 @@ def block(campaign, plan, coin, mode_sd):
 
 
 def outcome(seed, mode_sd):
-    campaign, coin = moded(Policy(), seed=seed), random.Random(f"{SEED}/{seed}/{mode_sd}")
+    campaign, coin = moded(Policy(confirms_alone=True), seed=seed), random.Random(f"{SEED}/{seed}/{mode_sd}")
     plans, trials = planned_blocks(campaign), []
     found = judge(campaign, plans, trials)
     while found.next_plan is not None:
@@ -50,12 +51,22 @@ def outcomes(num_comparisons, mode_sd):
     return Counter(outcome(seed, mode_sd) for seed in range(num_comparisons))
 
 
-def test_equal_modes_are_never_called_a_win_or_a_loss():
-    """Of 1,000 at alpha 0.001 none or one is expected; more than four come in 1 of 270 runs."""
-    found = outcomes(1000, 0.0)
+def test_equal_modes_are_not_called_a_win_or_a_loss():
+    """Of 300 at alpha 0.001 a third of one is expected; more than two come in 1 of 280 runs. docs/speculate.md has
+    larger counts, and those of a launch that favours one mode.
+    """
+    found = outcomes(300, 0.0)
     print(f"seed {SEED}: {dict(found)}")
-    assert found[Outcome.REGRESSION] + found[Outcome.IMPROVEMENT] <= 4
-    assert found[Outcome.EQUIVALENT] > 900
+    assert found[Outcome.REGRESSION] + found[Outcome.IMPROVEMENT] <= 2
+    assert found[Outcome.EQUIVALENT] > 270
+
+
+def test_confirmation_keeps_alpha_by_itself():
+    """Whatever a launch does to one mode, and however often that makes a suspicion, confirming looks allow alpha."""
+    design = choose_design(Policy(confirms_alone=True), 1)
+    assert min(design.confirm_looks) == 4
+    assert sum(design.confirm_looks.values()) <= 0.001 * (1 - Policy().extension_share)
+    assert design.looks == choose_design(Policy(), 1).looks
 
 
 if __name__ == "__main__":

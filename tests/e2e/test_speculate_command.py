@@ -58,10 +58,10 @@ def test_the_price_list_measures_nothing(fake):
 
 
 def test_several_batch_sizes_share_alpha_and_the_worst_of_them_gives_the_code(fake):
-    found = speculate(fake, "--set", "eagle3_speed=50", "--concurrency", "1,4", code=1)
+    found = speculate(fake, "--set", "eagle3_speed=50", "--concurrency", "1,4", "--alpha", "0.1", code=1)
     assert found["schema"] == "perfguard/speculations@1"
     assert [one["workload"]["params"]["batch"] for one in found["comparisons"]] == [1, 4]
-    assert [one["alpha"] for one in found["comparisons"]] == [0.025, 0.025]
+    assert [one["alpha"] for one in found["comparisons"]] == [0.05, 0.05]
     assert len({one["seed"] for one in found["comparisons"]}) == 2
 
 
