@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test test-engines lint bench soak clean
 
 demo: $(READY)
 	$(BIN)/perfguard demo
 
 test: $(READY) lint
-	$(BIN)/pytest -n 4 -m "not gpu and not soak"
+	$(BIN)/pytest -n 4 -m "not gpu and not soak and not engines"
+
+# Real engines on this processor: installs them below .venv-engines (4 GB), minutes a start.
+test-engines: $(READY)
+	$(BIN)/pytest -m engines --timeout 3600 tests/engines_real
 
 lint: $(READY)
 	$(BIN)/ruff check .

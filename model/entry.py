@@ -24,6 +24,7 @@ from model.marks import Stamps
 from model.parallel import Group, join_group, leave_group, pick_device, read_group
 from model.pathologies import parse_pathologies
 from model.probes import probe
+from model.sampling import PREFILL
 
 API_VERSION = 2
 
@@ -114,7 +115,8 @@ class Session:
         models = loading.load(spec, group, device)
         self.memory = models.memory
         self.target, self.caches, self.rope = loading.target_parts(spec, models, device, self.pathologies)
-        self.drafter = loading.new_drafter(spec, models, device)
+        self.ops = loading.load_ops(spec, self.target, device)
+        self.drafter = loading.new_drafter(spec, models, device, self.ops)
         self.steps = loading.build_steps(spec, self)
         self.sequences = self.steps.sequences
         self.graphs = Graphs(self.sequences, group.marks) if spec.uses_graphs else None
@@ -122,7 +124,9 @@ class Session:
         self.mailbox = Mailbox()
         self.lengths: list[int] = [0] * spec.batch  # tokens in the target's cache, as far as was read
         self.phase = ""  # of a cycle: "draft", "verify" or "accept" comes next; "" if the draft saw nothing
+        self.num_prefills = {"plain": 0, "eagle3": 0}
         self.with_marks = False
+        self.peak_bytes = 0
         self.stamps: dict[str, Stamps] = {}
 
     @property
@@ -144,6 +148,9 @@ class Session:
         self.mailbox.clear()
         self.stamps, self.with_marks = {}, marks
         self.lengths, self.phase = [0] * self.spec.batch, "draft" if mode == "eagle3" else ""
+        # By mode, so that coins depend neither on the order of modes nor on steps that nobody waited for.
+        self.sequences.clock.fill_(PREFILL * self.num_prefills[mode])
+        self.num_prefills[mode] += 1
         newest = [self._prefill(index, prompt, mode) for index, prompt in enumerate(prompts)]
         self.lengths = [len(prompt) for prompt in prompts]
         return [int(token) for token in newest]
@@ -204,7 +211,11 @@ class Session:
 
     def probe(self) -> dict[str, Any]:
         """What the device and its links can do now, apart from the model; docs/protocol.md says what."""
-        return probe(self.group, self.device, self.target.config.hidden_size, self.spec)
+        self.peak_bytes = self.peak_memory_bytes()
+        found = probe(self.group, self.device, self.target.config.hidden_size, self.spec)
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)  # what the probe took is not the model's
+        return found
 
     def step_bytes(self, num_rows: int, distinct_experts: float, context: int) -> float:
         """Bytes that this rank has to move for one target forward: docs/model.md has the formula."""
@@ -212,7 +223,7 @@ class Session:
 
     def peak_memory_bytes(self) -> int:
         """CUDA: most memory that tensors held. CPU: most memory the process held."""
-        return describing.peak_memory_bytes(self.device)
+        return max(self.peak_bytes, describing.peak_memory_bytes(self.device))
 
     def describe(self) -> dict[str, Any]:
         """What runs here, JSON-ready: configuration, ranks and versions."""

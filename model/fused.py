@@ -7,7 +7,10 @@ Legend: B batch, T rows a sequence, R = B * T rows, H hidden, N query heads * he
 S distinct experts, I inner width, V vocabulary.
 """
 
+# ruff: noqa: N815 - fields carry shape suffixes too
+
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -95,6 +98,25 @@ def heads_of(attention: Attention) -> Heads:
         k_norm_D=None if k_norm is None else k_norm.weight,
         norm_eps=0.0 if q_norm is None else q_norm.eps,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelWindow:
+    """An attention.AnyWindow for modules whose other parts are PyTorch, as those of the draft are."""
+
+    length_B: Tensor
+    rope: Rope
+    ops: Ops
+
+    def attend(self, attention: Attention, x_BTW: Tensor, cache: KVCache | None) -> Tensor:
+        qkv_RX = attention.qkv_proj(x_BTW).flatten(0, 1)
+        o_RN = self.ops.attend(qkv_RX, cache, self.length_B, self.rope, heads_of(attention))
+        return o_RN.view(*x_BTW.shape[:2], attention.num_heads, attention.head_dim).transpose(1, 2)
+
+
+def kernel_window(ops: Ops, starts_B: Tensor, num_rows: int, num_slots: int, rope: Rope) -> KernelWindow:
+    """A steps.MakeWindow, once `ops` is given. The kernel finds out by itself how far it has to look."""
+    return KernelWindow(length_B=starts_B, rope=rope, ops=ops)
 
 
 def lay_out_for_kernels(moe: MoE) -> None:

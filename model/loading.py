@@ -4,13 +4,16 @@ Must not decode anything.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import torch
 
-from model.attention import KVCache
+from model.attention import KVCache, own_window
 from model.choices import Choices, new_choices
 from model.decoder import Decoder
+from model.fused import fused_forward, kernel_window, lay_out_for_kernels
+from model.kernels.ops import Ops
 from model.layers import Rope, build_rope
 from model.parallel import Group
 from model.pathologies import Pathologies
@@ -45,6 +48,7 @@ class Parts(Protocol):
     target: Decoder
     caches: Sequence[KVCache]
     rope: Rope
+    ops: Ops | None
     drafter: Drafter | None
 
 
@@ -73,7 +77,22 @@ def target_parts(
     return target, caches, _rope(spec, target.config.head_dim, target.config.rope_theta, device)
 
 
-def new_drafter(spec: Asked, models: Models, device: torch.device) -> Drafter | None:
+def load_ops(spec: Asked, target: Decoder, device: torch.device) -> Ops | None:
+    """Kernels, with the weights laid out for them; None where plain modules are to run.
+
+    triton is imported here and not before, so that a machine without it runs everything else.
+    """
+    if not spec.uses_kernels:
+        return None
+    from model.kernels.triton_ops import build_triton_ops, check_widths
+
+    check_widths(target.config, target.layers[0].mlp.group.world_size)
+    for layer in target.layers:
+        lay_out_for_kernels(layer.mlp)
+    return build_triton_ops(device)
+
+
+def new_drafter(spec: Asked, models: Models, device: torch.device, ops: Ops | None) -> Drafter | None:
     draft = models.draft
     if draft is None:
         return None
@@ -84,6 +103,7 @@ def new_drafter(spec: Asked, models: Models, device: torch.device) -> Drafter | 
         embed_tokens=draft.embed_tokens or models.target.embed_tokens,
         cache=attention.new_cache(spec.max_len, dtype=dtype, device=device, batch=spec.batch),
         rope=_rope(spec, draft.config.head_dim, draft.config.rope_theta, device),
+        window=own_window if ops is None else partial(kernel_window, ops),
     )
 
 
@@ -99,7 +119,7 @@ def build_steps(spec: Asked, parts: Parts) -> Steps:
     return Steps(
         sequences=sequences,
         choices=_choices(spec, sequences, parts),
-        target=_forward(spec, parts),
+        target=_forward(parts),
         drafter=parts.drafter,
         max_len=spec.max_len,
         marks=parts.group.marks,
@@ -121,7 +141,9 @@ def _choices(spec: Asked, sequences: Sequences, parts: Parts) -> Choices:
     )
 
 
-def _forward(spec: Asked, parts: Parts) -> TargetForward:
+def _forward(parts: Parts) -> TargetForward:
+    if parts.ops is not None:
+        return fused_forward(parts.target, parts.caches, parts.rope, parts.ops)
     return plain_forward(parts.target, parts.caches, parts.rope)
 
 

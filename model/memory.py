@@ -49,6 +49,8 @@ def need_of(
     # Prefill runs one sequence; the plain path then holds gate, up and product of every expert for each row.
     inner_size = layer.mlp.gate_up_EXIH.shape[2]
     experts = num_slots * config.num_experts * 3 * inner_size * dtype.itemsize
+    # The kernels' order of a layer's `down` is written beside the old one, before anything is decoded.
+    laying_out = layer.mlp.down_HEI.numel() * dtype.itemsize
     logits = LOGIT_ROWS * config.vocab_size * (dtype.itemsize + 4)
     return MemoryNeed(
         weights_bytes=_weight_bytes(target, dtype),
@@ -56,7 +58,7 @@ def need_of(
         draft_bytes=_weight_bytes(draft, dtype) + _cache_bytes(draft.midlayer.self_attn, num_cells, dtype)
         if draft
         else 0,
-        workspace_bytes=experts + logits + RESERVE_BYTES[device_type],
+        workspace_bytes=max(experts, laying_out) + logits + RESERVE_BYTES[device_type],
         layer_bytes=_weight_bytes(layer, dtype) + layer_kv,
     )
 

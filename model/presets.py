@@ -2,7 +2,8 @@
 
 A weight is a function of (seed, tensor name, place in the whole tensor): a rank generates its share alone, and
 the shares of any world size are cuts of the same model. `layers` cuts the depth; widths and routing stay.
-Random routers choose experts nearly at random, so a preset reads more distinct experts than trained text would.
+Random routers choose experts as if rows were independent, so a preset reads more distinct experts than trained
+weights would on text.
 """
 
 import math
@@ -20,6 +21,10 @@ from model.sharding import coordinates
 # Elements generated at once. On a GPU large enough to fill it (each int64 temporary then takes 128 MiB), on a
 # CPU small enough for its caches.
 BLOCK = {"cuda": 2**24, "cpu": 2**17}
+# A random draft hardly hears the last token: attention averages over all slots and the feature is carried on, so it
+# drafts one token again and again, and verified rows share their experts. With q, k and v this much larger, each
+# head attends to one slot of its choice and the branches outweigh what is carried on (docs/model.md).
+DRAFT_QKV_GAIN = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +39,7 @@ def presets() -> Mapping[str, Preset]:
     For Mixtral no EAGLE-3 configuration is published there: its draft has the target's own widths.
     """
     return {
-        "tiny": Preset(target=TargetConfig(), draft=DraftConfig()),
+        "tiny": Preset(target=TargetConfig(), draft=DraftConfig(norm_before_residual=True)),
         "qwen3-30b-a3b": Preset(
             target=_qwen3(num_layers=48, hidden_size=2048, num_heads=32, expert_size=768),
             draft=_draft(vocab_size=151936, hidden_size=2048, num_heads=32, num_kv_heads=4, inner_size=12288),
@@ -99,6 +104,7 @@ def _draft(*, vocab_size: int, hidden_size: int, num_heads: int, num_kv_heads: i
         head_dim=128,
         inner_size=inner_size,
         draft_vocab_size=32000,
+        norm_before_residual=True,
     )
 
 
@@ -114,7 +120,8 @@ def generate(module: nn.Module, whole: nn.Module, config: Config, seed: int, gro
             out.fill_(1.0)  # norms
         else:
             places = coordinates(name, shapes[name], config, group, out.device)
-            half_width = math.sqrt(3) * _deviation(name, shapes[name], num_layers)
+            gain = DRAFT_QKV_GAIN if name == "midlayer.self_attn.qkv_proj.weight" else 1.0
+            half_width = math.sqrt(3) * gain * _deviation(name, shapes[name], num_layers)
             fill_uniform(out, places, shapes[name], key_of(seed, kind, name), half_width)
 
 

@@ -12,7 +12,7 @@ import torch
 from model.parallel import Group
 
 # Larger than every cache of a card; on the CPU small, so that it takes no time to speak of.
-COPY_BYTES = {"cuda": 2**30, "cpu": 2**24}
+COPY_BYTES = {"cuda": 2**28, "cpu": 2**24}
 COPIES, REDUCTIONS, ROUNDS = 8, 20, 5
 
 

@@ -13,6 +13,8 @@ from torch import Tensor
 from model.hashing import uniforms
 
 GOLDEN = 0.6180339887498949  # multiples of the golden ratio fill [0, 1) most evenly
+PLASTIC = 0.7548776662466927  # those of the plastic ratio, where each prefill begins
+PREFILL = 1_000_003  # a clock counts steps since a prefill, on top of so many for each prefill before
 
 
 def probabilities(logits_XV: Tensor, temperature: float) -> Tensor:
@@ -59,26 +61,16 @@ def accept_synthetic(rates_K: Tensor, u_B: Tensor) -> Tensor:
     return (u_B.unsqueeze(-1) < rates_K).sum(-1)
 
 
-def coins(cycle: Tensor, num_sequences: int, num_coins: int, key: int) -> Tensor:
-    """u_BX in [0, 1) for one cycle; `cycle`: int64 on the device, counted on by whoever calls."""
-    place_BX = torch.arange(num_sequences * num_coins, device=cycle.device).view(num_sequences, num_coins)
-    return uniforms((cycle * (num_sequences * num_coins) + place_BX) & 0xFFFFFFFF, key)
+def coins(clock: Tensor, num_sequences: int, num_coins: int, key: int) -> Tensor:
+    """u_BX in [0, 1) for one step or cycle; `clock`: int64 on the device, counted on by whoever calls."""
+    place_BX = torch.arange(num_sequences * num_coins, device=clock.device).view(num_sequences, num_coins)
+    return uniforms((clock * (num_sequences * num_coins) + place_BX) & 0xFFFFFFFF, key)
 
 
-def even_coins(cycle: Tensor, num_sequences: int) -> Tensor:
-    """u_B for accept_synthetic, spread so evenly that a rate is met to about 2 in n coins, not 1 in sqrt(n)."""
-    number_B = cycle * num_sequences + torch.arange(num_sequences, device=cycle.device)
-    return (number_B.double() * GOLDEN).frac()
-
-
-def rates_of_length(accept_length: float, num_draft_tokens: int) -> list[float]:
-    """Rates by position whose mean accept length (bonus included) is the wanted one, with the least spread.
-
-    Ones, then one fraction, then zeros. Raises ValueError if K drafted tokens cannot give that length.
-    """
-    if not 1 <= accept_length <= num_draft_tokens + 1:
-        raise ValueError(f"accept length {accept_length} is not within 1..{num_draft_tokens + 1}")
-    return [min(1.0, max(0.0, accept_length - 1 - place)) for place in range(num_draft_tokens)]
+def even_coins(clock: Tensor, num_sequences: int) -> Tensor:
+    """u_B for accept_synthetic, spread so evenly that n coins meet a rate to about 3 in n, not 1 in sqrt(n)."""
+    number_B = clock % PREFILL * num_sequences + torch.arange(num_sequences, device=clock.device)
+    return (number_B.double() * GOLDEN + (clock // PREFILL).double() * PLASTIC).frac()
 
 
 def check_rates(rates: list[float], num_draft_tokens: int) -> None:

@@ -26,7 +26,7 @@ from torch import Tensor
 class Sequences:
     """Token ids and slots are int64. `outcome_BX`: the tokens that a step emitted, and in the last column how many.
 
-    `clock` counts plain steps and cycles over the life of the session; it numbers the coins of sampling.
+    `clock` numbers the coins of sampling: steps or cycles since the prefill, which sets where it begins.
     """
 
     length_B: Tensor

@@ -6,8 +6,6 @@ graph. Must not read anything back, and must not know when it is called (entry.S
 Legend: B batch, T rows of a verify pass, K drafted tokens, C taps side by side, H hidden, V vocabulary.
 """
 
-# ruff: noqa: N815 - fields carry shape suffixes too
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from model import sequences as of
-from model.attention import KVCache, Window, own_window
+from model.attention import AnyWindow, KVCache, Window, own_window
 from model.choices import Choices
 from model.decoder import Decoder
 from model.eagle3 import Draft
@@ -26,6 +24,8 @@ from model.sequences import Sequences
 
 # tokens_BT, first slot of each sequence, slots to attend to, list for taps -> logits_BTV
 TargetForward = Callable[[Tensor, Tensor, int, list[Tensor] | None], Tensor]
+# first slot of each sequence, rows of each, slots to attend to, positions
+MakeWindow = Callable[[Tensor, int, int, Rope], AnyWindow]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +36,11 @@ class Drafter:
     embed_tokens: nn.Embedding
     cache: KVCache
     rope: Rope
+    window: MakeWindow = own_window
 
     def forward(self, tokens_BT: Tensor, h_BTH: Tensor, starts_B: Tensor, num_slots: int) -> Tensor:
         """Features of T rows a sequence, at slots from starts_B."""
-        window = own_window(starts_B, tokens_BT.shape[1], num_slots, self.rope)
+        window = self.window(starts_B, tokens_BT.shape[1], num_slots, self.rope)
         return self.draft(self.embed_tokens(tokens_BT), h_BTH, window, self.cache)
 
     def take_in(self, index: int, next_tokens_1T: Tensor, taps_1TC: Tensor) -> None:

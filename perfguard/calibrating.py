@@ -40,7 +40,7 @@ LEAST_BLOCKS = 2
 LEAST_CONFIRM_BLOCKS = 3
 # A control gets a second look where the A/A is short.
 LEAST_CONTROL_BLOCKS = 4
-# Runner -> the parameter that makes it slower by a factor. A command has none: its control is computed.
+# Runner -> the parameter that makes it slower by a factor. The others have none: their control is computed.
 PLANTED = {"tp_moe": "planted_slowdown", "fake": "slowdown"}
 
 
@@ -123,7 +123,7 @@ def _control(session: Session, findings: Findings) -> Control:
     planted = control_slowdown(findings.policy.margin)
     if session.judge().decision.outcome is Outcome.INVALID:
         return Control(how="the A/A is invalid", planted=planted, slowdowns={})
-    if session.campaign.workload.runner == "command":
+    if session.campaign.workload.runner not in PLANTED:
         return _computed_control(session, findings, planted)
     if is_over_budget(session, session.plans[0]):
         return Control(how="the budget was used up", planted=planted, slowdowns={})
@@ -132,13 +132,16 @@ def _control(session: Session, findings: Findings) -> Control:
 
 
 def _computed_control(session: Session, findings: Findings, planted: float) -> Control:
-    """A command cannot be slowed from outside: head's values of the A/A are multiplied, and judged again."""
+    """Neither a command nor an engine can be slowed from outside: head's values of the A/A are multiplied, and judged
+    again.
+    """
+    what = "a command" if session.campaign.workload.runner == "command" else "an engine"
     metrics = [metric for metric in session.campaign.workload.metrics if not metric.exact]
     blocks = slowed(_stage_one(session.judge()), metrics, planted)
     decision = decide(_with_blocks(findings.policy, len(blocks)), metrics, blocks, seed=session.campaign.seed)
     slowdowns = {result.metric.name: result.slowdown for result in decision.metrics if result.metric.primary}
     return Control(
-        how="computed from the A/A launches, not measured: a command cannot be slowed from outside",
+        how=f"computed from the A/A launches, not measured: {what} cannot be slowed from outside",
         planted=planted,
         is_found=all(result.outcome in FOUND for result in decision.metrics if result.metric.primary),
         slowdowns=slowdowns,

@@ -17,7 +17,7 @@ from perfguard.machine.host import machine_fingerprint
 from perfguard.modes import of_mode
 from perfguard.policy import Policy
 from perfguard.records import Arm, Campaign, Revision, Scope, Side, Workload
-from perfguard.scopes import check_scope
+from perfguard.scopes import ATTACHED, check_scope, effective_scope, scoped_policy
 from perfguard.subject.repository import Repository
 from perfguard.trial.readings import check_read
 from perfguard.trial.secrets import refuse_secret_settings, refuse_secrets, scrub, secret_values
@@ -65,7 +65,10 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
     for arm in arms:
         refuse_secrets(arm.env, words, os.environ)
         refuse_secret_settings({**request.workload.params, **arm.params}, os.environ)
-    check_scope(request.scope, request.workload, arms, request.policy)
+    scope = effective_scope(request.scope, request.workload, arms)
+    if scope == ATTACHED and request.kind == "bisect":
+        raise UsageError("a bisect starts servers of many commits, and a url is one that runs", "leave the url out")
+    check_scope(scope, request.workload, arms, request.policy)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     return Campaign(
         id=new_id(),
@@ -73,10 +76,10 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         workload=request.workload,
         arms=arms,
-        policy=asdict(request.policy),
+        policy=asdict(scoped_policy(request.policy, scope)),
         seed=seed,
         repository=str(repository.root),
-        scope=request.scope,
+        scope=scope,
         machine=machine_now(),
         method=method_of(arms, repository, claimed=request.claimed),
         provenance={"repository": scrub(repository.state(), secret_values(os.environ))},

@@ -19,6 +19,7 @@ from perfguard.workloads import BUILT_IN, find, with_modes, with_params
 _WORKLOAD_KEYS = (
     "runner", "command", "metrics", "params", "modes", "read", "setup", "timeout_s", "ready_timeout_s", "based_on",
 )  # fmt: skip
+RUNNERS = ("tp_moe", "fake", "engine", "command")
 _METRIC_KEYS = ("name", "unit", "better", "primary", "exact")
 HOOKS = ("on_regression", "on_suspect", "on_machine_change")
 # Their values are checked where they are used: perfguard/nightly/wishes.py.
@@ -161,8 +162,8 @@ def _workload(name: str, table: Any, known: Mapping[str, Workload], where: str) 
             workload = replace(find(table["based_on"], known), name=name)
     else:
         workload = Workload(name=name, runner=table.get("runner", "command"), metrics=())
-    if workload.runner not in ("tp_moe", "fake", "command"):
-        raise UsageError(f"{where}: runner {workload.runner!r} is none of tp_moe, fake, command", "perfguard workloads")
+    if workload.runner not in RUNNERS:
+        raise UsageError(f"{where}: runner {workload.runner!r} is none of {', '.join(RUNNERS)}", "perfguard workloads")
     with _named(where):
         plain: dict[str, Any] = {k: _text(table, k) for k in ("read", "setup") if k in table}
     plain |= {k: _seconds(table[k], f"{where} {k}") for k in ("timeout_s", "ready_timeout_s") if k in table}

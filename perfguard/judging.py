@@ -27,7 +27,7 @@ from perfguard.records import (
     Side,
     Trial,
 )
-from perfguard.scopes import scoped_decision, scoped_sentence
+from perfguard.scopes import attached_reasons, scoped_decision, scoped_sentence
 from perfguard.speculation import speculation
 from perfguard.stats.extension import current_policy, suspicion_stage
 from perfguard.stats.reasons import extended
@@ -202,6 +202,7 @@ def _judge_pair(campaign: Campaign, pair: Mapping[Side, Trial]) -> OriginJudgeme
         checkouts={side: str(trial.record["checkout"]) for side, trial in pair.items()},
         loaded_by_arm={side: trial.record.get("origin") for side, trial in pair.items()},
         command=campaign.workload.command,
+        is_package=campaign.workload.runner == "engine",
     )
 
 
@@ -218,6 +219,7 @@ def verdict_json(
     gates = stored_policy(campaign.policy).gates
     stood = with_stop(judgement.bare, stopped)
     ended = with_extensions(with_findings(stood, judgement.assessment.of_arms, campaign.policy["margin"]), extensions)
+    ended = replace(ended, reasons=(*attached_reasons(campaign), *ended.reasons))
     decision = scoped_decision(ended, campaign.scope)
     num_blocks = len(judgement.survey.blocks)
     notes = [o.note for o in origin_judgements(campaign, trials) if o.note]

@@ -1,7 +1,8 @@
 """Did each arm run its own commit's code? Pure: from lists of loaded files to reasons.
 
 Loaded files are {module, or path of a shared object: {"path", "sha256"}} as a rank or the import probe lists them.
-Must not read a file: paths are real paths, compared as text.
+A file may name another in `same_as`: the checkout's own, whose content it has. Must not read a file: paths are real
+paths, compared as text.
 """
 
 import re
@@ -55,11 +56,13 @@ def judge_origin(
     checkouts: Mapping[Side, str],
     loaded_by_arm: Mapping[Side, Loaded | None],
     command: Collection[str] = (),
+    is_package: bool = False,
 ) -> OriginJudgement:
     """Both arms must have loaded the repository's code from their own checkout, and differing code where it differs.
 
     `changed_files` differ in content between the commits; `repo_modules` maps dotted names to tracked files;
-    `checkouts` holds the real path of each arm's checkout.
+    `checkouts` holds the real path of each arm's checkout. `is_package`: the loaded files are those of the package that
+    ran, seen from outside, and not each was seen loaded.
     """
     subject = Subject(
         modules=repo_modules,
@@ -88,7 +91,14 @@ def judge_origin(
     stale = _stale_extension(changed_files, base, head)
     if stale:
         return OriginJudgement(reasons=(stale,))
-    return OriginJudgement(note=_note(changed_files, base, head))
+    if not changed_files and (num := _num_differing(loaded["base"], loaded["head"])):
+        return OriginJudgement(note=f"both sides are one commit, and {num} of the files that they loaded differ")
+    return OriginJudgement(note=_note(changed_files, base, head, is_package=is_package))
+
+
+def _num_differing(base: Loaded, head: Loaded) -> int:
+    """Modules that are not the same on both sides: one commit, run by two installations."""
+    return sum(base.get(name, {}).get("sha256") != head.get(name, {}).get("sha256") for name in {*base, *head})
 
 
 def below(path: str, folder: str) -> str:
@@ -125,7 +135,7 @@ def _strangers(subject: Subject, side: Side, files: Loaded) -> list[Reason]:
     wrong = {
         name: file["path"]
         for name, file in files.items()
-        if not below(file["path"], own) and belongs_to_repository(subject, name, file["path"])
+        if not below(place_of(file), own) and belongs_to_repository(subject, name, file["path"])
     }
     if not wrong:
         return []
@@ -133,6 +143,11 @@ def _strangers(subject: Subject, side: Side, files: Loaded) -> list[Reason]:
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     text = f"{side} loaded {name}{more} from {path} instead of its checkout: {_why(subject, path)}"
     return [Reason(code="same_code", text=text)]
+
+
+def place_of(file: Mapping[str, str]) -> str:
+    """Where a file counts as loaded from: an installed copy of the checkout's own file counts as that."""
+    return file.get("same_as", file["path"])
 
 
 def _why(subject: Subject, path: str) -> str:
@@ -150,7 +165,7 @@ def _by_tracked_file(subject: Subject, side: Side, files: Loaded) -> dict[str, s
     """Tracked file, or place of an extension in the checkout -> hash of what was loaded."""
     found = {}
     for name, file in files.items():
-        place = below(file["path"], subject.checkouts[side])
+        place = below(place_of(file), subject.checkouts[side])
         # Installed below the checkout (an environment that --setup made), a module is found by its name.
         named = subject.modules.get(REPEATED.sub("", name), "")
         if tracked := place if place in subject.files or not named else named:
@@ -171,10 +186,15 @@ def _stale_extension(changed_files: Collection[str], base: Mapping[str, str], he
     return Reason(code="same_code", text=text)
 
 
-def _note(changed_files: Collection[str], base: Mapping[str, str], head: Mapping[str, str]) -> str:
+def _note(
+    changed_files: Collection[str], base: Mapping[str, str], head: Mapping[str, str], *, is_package: bool
+) -> str:
     loaded = [file for file in changed_files if file in base or file in head]
     if not changed_files:
         return "both arms are the same code"
+    if is_package:
+        where = "belong to the package that ran, each side's its own" if loaded else "belongs to the package that ran"
+        return f"{len(loaded) or 'none'} of {len(changed_files)} changed files {where}"
     if not loaded:
         return f"none of the {len(changed_files)} changed files was seen loaded by Python"
     return f"{len(loaded)} of {len(changed_files)} changed files were loaded, each from its own checkout"

@@ -16,6 +16,8 @@ from perfguard.store import Store, TrialCosts
 
 # Without history; said aloud wherever they are used.
 ASSUMED_S = 5.0
+# Sixteen answers of 128 tokens, their warm-up, and the end of the server.
+ENGINE_ASSUMED_S = 60.0
 SHARED_LINE = "scope in-process: a block is one launch of four instances, each counted with a quarter of its load"
 # Calibrations of this workload looked at, newest first, for one of these parameters.
 MOST_CALIBRATIONS = 50
@@ -113,13 +115,20 @@ def _from_history(workload: Workload, policy: Policy, history: Sequence[TrialCos
         load_s, measured_s = median(h.load_s for h in history), median(h.measured_s for h in history)
         basis = f"from {sum(h.num_trials for h in history)} trials of this workload on this machine"
     else:
-        load_s, measured_s = ASSUMED_S, ASSUMED_S
-        basis = "assumed, nothing is stored yet: 5 s to load, 5 s measured"
+        load_s, measured_s = assumed_s(workload)
+        basis = f"assumed, nothing is stored yet: {load_s:g} s to load, {measured_s:g} s measured"
     spread = f"launch noise {percent(noise) if noise else 'unknown'}"
     asked = _words_of(workload)
     never = f"never calibrated here: perfguard calibrate {asked}"
     cost = _cost(policy, load_s, measured_s)
     return Basis(cost=cost, noise=noise, lines=(never, f"prices {basis}; {spread}"))
+
+
+def assumed_s(workload: Workload) -> tuple[float, float]:
+    """Load and measured part of a launch that nobody has seen here. An engine takes minutes: a third of what it may."""
+    if workload.runner != "engine":
+        return ASSUMED_S, ASSUMED_S
+    return workload.ready_timeout_s / 3, ENGINE_ASSUMED_S
 
 
 def _from_shared(campaign: Campaign, policy: Policy, store: Store, names: Sequence[str]) -> Basis:

@@ -61,7 +61,8 @@ class Result:
     `samples` maps a name to seconds per iteration (or counts); `counts` maps mode to counts; `origin` maps a
     module of the subject to {"path", "sha256"}; `environment` is what this process sees at run time; `software` what
     is installed for it and what of torch is loaded. `slots` answers those of the spec, one mapping of SLOT_FIELDS
-    each; then the fields of the same names above stay empty.
+    each; then the fields of the same names above stay empty. `reasons`, each {"code", "text"}, say why what was
+    measured must not count; `engine` is what a server that was measured is and says of itself, by mode.
     """
 
     trial: str
@@ -83,6 +84,8 @@ class Result:
     measured_s: float = 0.0
     peak_memory_bytes: int = 0
     slots: tuple[Mapping[str, Any], ...] = ()
+    reasons: tuple[Mapping[str, str], ...] = ()
+    engine: Mapping[str, Any] = field(default_factory=dict)
     schema: str = RESULT_SCHEMA
 
 
@@ -111,7 +114,7 @@ def read_spec(path: str | Path) -> Spec:
 
 def read_result(path: str | Path) -> Result:
     result = _read(path, Result, RESULT_SCHEMA)
-    return Result(**{**vars(result), "slots": tuple(result.slots)})
+    return Result(**{**vars(result), "slots": tuple(result.slots), "reasons": tuple(result.reasons)})
 
 
 def _read(path: str | Path, kind: type[Message], schema: str) -> Message:

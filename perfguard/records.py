@@ -11,7 +11,7 @@ from typing import Any, Literal
 Better = Literal["lower", "higher"]
 Side = Literal["base", "head"]
 TrialStatus = Literal["ok", "invalid", "crashed", "timed_out"]
-Scope = Literal["full", "slice", "in-process"]
+Scope = Literal["full", "slice", "in-process", "attached"]
 
 
 class Outcome(StrEnum):
@@ -49,7 +49,7 @@ class Workload:
     """One runner, its parameters, its modes and its metrics. `command` is set where the runner is "command"."""
 
     name: str
-    runner: Literal["tp_moe", "fake", "command"]
+    runner: Literal["tp_moe", "fake", "engine", "command"]
     metrics: tuple[Metric, ...]
     params: Mapping[str, Any] = field(default_factory=dict)
     modes: tuple[str, ...] = ()

@@ -2,9 +2,12 @@
 
 Scope in-process: blocks that can suspect are measured by one launch each, both sides as instances in one process. A
 suspicion is confirmed by ordinary launches, so that no REGRESSION rests on a shared process.
+
+Scope attached: servers that somebody else started were asked. Nobody asks for it by name: it follows from the
+parameter `url`. Nothing can be started afresh there, so that it ends with a suspicion at most.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfguard.errors import UsageError
@@ -13,9 +16,25 @@ from perfguard.records import Arm, BlockPlan, Campaign, Decision, Outcome, Reaso
 from perfguard.stats.extension import is_suspicion
 
 IN_PROCESS: Scope = "in-process"
+ATTACHED: Scope = "attached"
+RUNNING = "Running servers: each side is one launch that somebody else made"
 SHARED = "Shared process: import state, allocator and clocks are common to both sides"
 # Said of launches, where in this scope a launch holds four instances.
 OF_LAUNCHES = frozenset({"LOTTERY", "LOTTERY_OPEN", "EXACT_EQUAL"})
+# What is counted in place of launches, and what is said in place of a rate of slow ones.
+WORDS: Mapping[Scope, tuple[str, Reason]] = {
+    IN_PROCESS: (
+        "instances",
+        Reason(
+            code="SHARED_PROCESS",
+            text="luck of a launch is common to both sides here: no rate of slow launches is excluded",
+        ),
+    ),
+    ATTACHED: (
+        "loads",
+        Reason(code="NO_LAUNCHES", text="each side is one launch of somebody else: no rate of slow ones is excluded"),
+    ),
+}
 
 
 def scope_of(text: str) -> Scope:
@@ -32,13 +51,54 @@ def check_scope(scope: Scope, workload: Workload, arms: Sequence[Arm], policy: P
     """Raises UsageError for what one process for both sides cannot give."""
     if scope != IN_PROCESS:
         return
-    if workload.runner == "command":
-        raise UsageError("--scope in-process: a command of your own is a process of its own", "--scope full")
+    if workload.runner in ("command", "engine"):
+        what = "a command of your own" if workload.runner == "command" else "an engine"
+        raise UsageError(f"--scope in-process: {what} is a process of its own", "--scope full")
     for name in ("env", "params", "python"):
         if len({repr(getattr(arm, name)) for arm in arms}) > 1:
             raise UsageError(f"the sides differ in {name}: one process cannot have both", "--scope full")
     if policy.slow_rate:
         raise UsageError("--slow-rate counts launches, and in one launch both sides share their luck", "--scope full")
+
+
+def effective_scope(asked: Scope, workload: Workload, arms: Sequence[Arm]) -> Scope:
+    """`attached` where the sides are running servers. Raises UsageError where only one of them is."""
+    urls = [url_of(workload, arm) for arm in arms]
+    if not any(urls):
+        return asked
+    if asked != "full":
+        raise UsageError(f"--scope {asked}: a running server is neither started nor shared", "perfguard compare --url")
+    if not all(urls):
+        text = f"only {arms[0].side if urls[0] else arms[1].side} is a running server: one side would be fresh, one not"
+        raise UsageError(text, "give both sides a url (--base-set url=…, --head-set url=…), or none")
+    return ATTACHED
+
+
+def url_of(workload: Workload, arm: Arm) -> str:
+    """The running server that an arm measures, "" if it starts its own."""
+    return str(arm.params.get("url", workload.params.get("url", ""))) if workload.runner == "engine" else ""
+
+
+def scoped_policy(policy: Policy, scope: Scope) -> Policy:
+    """A confirmation rests on fresh builds, and a running server has none. Raises UsageError."""
+    if scope != ATTACHED:
+        return policy
+    if policy.slow_rate:
+        raise UsageError("--slow-rate counts launches, and a running server is not launched again", "leave it out")
+    return replace(policy, is_confirmed=False)
+
+
+def attached_reasons(campaign: Campaign) -> tuple[Reason, ...]:
+    """The weaker promise, said with every verdict on running servers."""
+    if campaign.scope != ATTACHED:
+        return ()
+    urls = [url_of(campaign.workload, arm) for arm in campaign.arms]
+    one = f"; both sides asked one and the same server, {urls[0]}" if len(set(urls)) == 1 else ""
+    text = (
+        "running servers were measured: nothing was started afresh, the luck of one launch is in every trial of a side,"
+        f" and which code answered is not proven{one}"
+    )
+    return (Reason(code="ATTACHED", text=text),)
 
 
 def is_one_launch(campaign: Campaign, plan: BlockPlan) -> bool:
@@ -48,27 +108,26 @@ def is_one_launch(campaign: Campaign, plan: BlockPlan) -> bool:
 
 def scoped_decision(decision: Decision, scope: Scope) -> Decision:
     """Reasons in the words of the scope: what was counted are instances, and no rate of slow launches follows."""
-    if scope != IN_PROCESS:
+    if scope not in WORDS:
         return decision
-    metrics = tuple(replace(result, reasons=_scoped(result.reasons)) for result in decision.metrics)
-    return replace(decision, metrics=metrics, reasons=_scoped(decision.reasons))
+    metrics = tuple(replace(result, reasons=_scoped(result.reasons, scope)) for result in decision.metrics)
+    return replace(decision, metrics=metrics, reasons=_scoped(decision.reasons, scope))
 
 
-def _scoped(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    return tuple(_reason(reason) for reason in reasons)
+def _scoped(reasons: Sequence[Reason], scope: Scope) -> tuple[Reason, ...]:
+    return tuple(_reason(reason, *WORDS[scope]) for reason in reasons)
 
 
-def _reason(reason: Reason) -> Reason:
+def _reason(reason: Reason, counted: str, slow: Reason) -> Reason:
     if reason.code in OF_LAUNCHES:
-        return replace(reason, text=reason.text.replace("launches", "instances"))
-    if reason.code == "SLOW_RATE":
-        text = "luck of a launch is common to both sides here: no rate of slow launches is excluded"
-        return Reason(code="SHARED_PROCESS", text=text)
-    return reason
+        return replace(reason, text=reason.text.replace("launches", counted))
+    return slow if reason.code == "SLOW_RATE" else reason
 
 
 def scoped_sentence(text: str, decision: Decision, scope: Scope) -> str:
     """The verdict's sentence with the scope in it."""
+    if scope == ATTACHED:
+        return f"{text.removesuffix('.')} (scope attached: servers that were running already)."
     if scope != IN_PROCESS:
         return text
     is_confirmed = decision.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT)
@@ -78,7 +137,11 @@ def scoped_sentence(text: str, decision: Decision, scope: Scope) -> str:
 
 def scope_note(decision: Decision, scope: Scope) -> str:
     """What can be concluded in this scope, behind what the outcome says; empty for a full one."""
-    if scope != IN_PROCESS or decision.outcome is Outcome.INVALID:
+    if decision.outcome is Outcome.INVALID:
+        return ""
+    if scope == ATTACHED:
+        return f"{RUNNING}; only launches of our own, started in turn, say what a commit does."
+    if scope != IN_PROCESS:
         return ""
     if decision.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT):
         return f"{SHARED} where it was suspected; confirmed by fresh launches."

@@ -1,7 +1,8 @@
 """What part of a speculative mode's slowdown is accept length, and what is cycle time. Pure, over stored trials.
 
 Describes a comparison that others judged: changes no outcome. A mode is speculative where its workload declares
-MODE_accept_length beside MODE_throughput; ln(token/s) = ln(accept length) - ln(cycle time).
+MODE_accept_length beside MODE_throughput or, of an engine, MODE_output_throughput; ln(token/s) = ln(accept length) -
+ln(cycle time). An engine's cycles also hold its share of prefill, and of waiting where several requests run at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +63,8 @@ def speculation(
     metrics = {metric.name: metric for metric in campaign.workload.metrics}
     found = []
     for mode in campaign.workload.modes if blocks else ():
-        lengths, rates = metrics.get(f"{mode}_accept_length"), metrics.get(f"{mode}_throughput")
+        lengths = metrics.get(f"{mode}_accept_length")
+        rates = metrics.get(f"{mode}_throughput") or metrics.get(f"{mode}_output_throughput")
         if lengths is None or rates is None or not _are_positive(blocks, lengths.name):
             continue
         arms = {side: _arm(blocks, side, lengths.name, rates.name) for side in LEAST_LAUNCHES}

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from perfguard.engine_workloads import ENGINES
+from perfguard.engine_workloads import PARAMS as ENGINE_PARAMS
 from perfguard.errors import UsageError
 from perfguard.records import Better, Metric, Workload
 
@@ -27,6 +29,45 @@ _EAGLE3 = (
     Metric(name="eagle3_ttft_s", unit="s", better="lower", primary=False),
 )
 
+# Twelve layers of each fit one GPU of 80 GB and leave the widths, hence the kernels, as they are.
+PRESETS = ("qwen3-30b-a3b", "qwen3-235b-a22b", "mixtral-8x7b")
+PRESET_LAYERS = 12
+
+
+def _preset(name: str) -> Workload:
+    """Random weights of real widths in bf16: the timing is real, what is accepted is set by the workload."""
+    return Workload(
+        name=name,
+        runner="tp_moe",
+        modes=MODES,
+        metrics=_PLAIN + _EAGLE3,
+        params={
+            "tp": 1,
+            "prompts": 4,
+            "tokens": 64,
+            "num_draft_tokens": 2,
+            "dtype": "bfloat16",
+            "device": "cuda",
+            "num_threads": 1,
+            "planted_slowdown": 1.0,
+            "batch": 1,
+            "target": f"preset:{name}",
+            "draft": "",
+            "prompt_file": "",
+            "layers": PRESET_LAYERS,
+            "weights_seed": 0,
+            "accept_length": 2.0,
+            "accept_rates": "",
+            "temperature": 0.0,
+            "sampling_seed": 0,
+            "kernels": "auto",
+            "graphs": "auto",
+            "all_reduce": "nccl",
+            "pathology": "",
+        },
+    )
+
+
 BUILT_IN = (
     Workload(
         name="moe-eagle3",
@@ -43,8 +84,10 @@ BUILT_IN = (
             "num_threads": 1,
             "planted_slowdown": 1.0,
             "batch": 1,
+            "pathology": "",
         },
     ),
+    *(_preset(name) for name in PRESETS),
     Workload(
         name="fake",
         runner="fake",
@@ -52,6 +95,7 @@ BUILT_IN = (
         metrics=(_PLAIN[0], _EAGLE3[0], _EAGLE3[1]),
         params={"speed": 100.0, "noise": 0.01, "tp": 1},
     ),
+    *ENGINES,
 )
 
 
@@ -96,6 +140,19 @@ def with_modes(workload: Workload, choice: str) -> Workload:
     return replace(workload, modes=(choice,), metrics=metrics)
 
 
+def own_params(workload: Workload) -> Mapping[str, Any]:
+    """The parameters that tell a workload from others; of an engine those that are not as for any server."""
+    if workload.runner != "engine":
+        return workload.params
+    usual = {name: value for name, value in ENGINE_PARAMS.items() if name != "engine"}
+    return {name: value for name, value in workload.params.items() if value != usual.get(name)}
+
+
+def default_modes(workload: Workload) -> str:
+    """What is measured where nobody chooses: of an engine, whose every mode is a server that has to load, the first."""
+    return workload.modes[0] if workload.runner == "engine" and workload.modes else ""
+
+
 def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:
     """Parameters changed; `tp` sets the world size. An unknown parameter names the nearest known."""
     for key in params:
@@ -107,4 +164,5 @@ def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:
     tp = merged.get("tp", 1)
     if not isinstance(tp, int) or tp < 1:
         raise UsageError(f"tp={tp!r} is not a whole number of ranks of at least 1", "--set tp=2")
-    return replace(workload, params=merged, world_size=tp)
+    # An engine starts its own ranks: of ours there is one, the client.
+    return replace(workload, params=merged, world_size=1 if workload.runner == "engine" else tp)

@@ -21,6 +21,10 @@ class UnbuildableError(Exception):
     """The subject cannot be measured at this commit: it does not import or speaks an unknown contract."""
 
 
+class InvalidError(Exception):
+    """The run ended well, but what was measured is not what was asked for."""
+
+
 class TogetherError(UnbuildableError):
     """The subjects of one launch cannot live in one process; each may well be measured in launches of its own."""
 
@@ -58,6 +62,9 @@ class Measurement:
     measured_s: float = 0.0
     peak_memory_bytes: int = 0
     slots: Sequence[Mapping[str, Any]] = ()
+    reasons: Sequence[Mapping[str, str]] = ()
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    software: Mapping[str, Any] = field(default_factory=dict)  # of the measured program, where that is another process
 
 
 @dataclass(frozen=True, kw_only=True)

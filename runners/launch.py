@@ -14,9 +14,11 @@ from typing import Any
 
 from perfguard import protocol
 from runners import observe, origin
-from runners.contract import Launch, Measurement, TogetherError, UnbuildableError
+from runners.contract import InvalidError, Launch, Measurement, TogetherError, UnbuildableError
 
-RUNNERS = {"tp_moe": "runners.tp_moe", "fake": "runners.fake"}
+RUNNERS = {"tp_moe": "runners.tp_moe", "fake": "runners.fake", "engine": "runners.engines.trial"}
+# Measure a program from outside: they load none of the subject's code, and it must not lie on their path.
+OUTSIDE = ("engine",)
 IN_PROCESS = {"tp_moe": "runners.in_process", "fake": "runners.fake_in_process"}
 TRACEBACK_LINES = 30
 # The first that fits: an error of living together is one of not being buildable.
@@ -24,6 +26,7 @@ PREFIXES = {
     origin.OriginError: "origin: ",
     TogetherError: "unbuildable: in-process: ",
     UnbuildableError: "unbuildable: ",
+    InvalidError: "invalid: ",
 }
 
 
@@ -67,8 +70,9 @@ def run(launch: Launch, harness: Sequence[Path]) -> Measurement:
         if not root.is_dir():
             raise UnbuildableError(f"subject_root {root} is not a folder")
     runner = importlib.import_module((IN_PROCESS if launch.spec.slots else RUNNERS)[launch.spec.runner])
-    sys.path[:] = origin.swap_roots(sys.path, harness=harness, subject_root=launch.subject_root)
-    importlib.invalidate_caches()
+    if launch.spec.runner not in OUTSIDE:
+        sys.path[:] = origin.swap_roots(sys.path, harness=harness, subject_root=launch.subject_root)
+        importlib.invalidate_caches()
     measurement: Measurement = runner.run(launch)
     return measurement
 
@@ -76,7 +80,9 @@ def run(launch: Launch, harness: Sequence[Path]) -> Measurement:
 def succeeded(launch: Launch, measurement: Measurement) -> protocol.Result:
     observed = {item.name: getattr(measurement, item.name) for item in fields(measurement)}
     observed["versions"] = {**observe.versions(), **measurement.versions}
-    return protocol.Result(**_about(launch), **observed)
+    about = _about(launch)
+    observed["software"] = observed["software"] or about["software"]
+    return protocol.Result(**{**about, **observed})
 
 
 def failed(launch: Launch, error: BaseException) -> protocol.Result:

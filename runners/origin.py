@@ -5,7 +5,7 @@ Must not repair a wrong origin in silence: what another `model` would win or has
 
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -81,10 +81,6 @@ def mapped_files(maps: str) -> list[str]:
 def sha256(path: str | Path) -> str:
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def sha256_of_all(paths: Mapping[str, str]) -> dict[str, str]:
-    return {name: sha256(path) for name, path in paths.items() if path}
 
 
 def _lies_under(path: Path, root: Path) -> bool:

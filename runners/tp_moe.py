@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners import eagle3_decode, marked, observe, origin, tp_moe_decode
+from runners import acceptance, eagle3_decode, marked, observe, origin, tp_moe_decode, weights
 from runners.contract import Launch, Measurement, ModeRun, Session, announce_ready, import_entry, parse_params
 from runners.opening import has_marks, open_session
 from runners.timing import clock, quiet
 
 MODES = {"plain": tp_moe_decode.measure, "eagle3": eagle3_decode.measure}
-ASSETS = Path(__file__).parent / "assets" / "tiny"
 # Enough to compile, allocate and touch what the loop uses; the rest of the warm-up is found in the data.
 WARMUP_TOKENS = 8
 # Below this precision ties and rounding may let the two modes part without any fault.
@@ -25,8 +24,11 @@ EXACT_DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True, kw_only=True)
 class TpMoeParams:
-    """Parameters of the workload. `tp` 0: as many ranks as were started. Empty paths: the tiny pair of models.
+    """Parameters of the workload. `tp` 0: as many ranks as were started. `target`, `draft`: file, folder with a
+    checkpoint or preset:NAME, empty for the tiny pair of models, of which `layers` (0: all) are loaded.
 
+    `accept_length` or `accept_rates` (0.8,0.5): so many drafted tokens are accepted, whatever the logits say; without
+    them the models decide, greedily at `temperature` 0. `weights_seed`: of a preset; `sampling_seed`: of all coins.
     `batch` prompts are decoded together. `kernels`, `graphs`, `all_reduce`: see model.entry.Spec of the subject.
     Two are controls, which a comparison must find: `planted_slowdown` 1.05 makes every timed step 5 % slower,
     `pathology` names known faults of the subject's own, with commas between them.
@@ -48,14 +50,31 @@ class TpMoeParams:
     target: str = ""
     draft: str = ""
     prompt_file: str = ""
+    layers: int = 0
+    weights_seed: int = 0
+    accept_length: float = 0.0
+    accept_rates: str = ""
+    temperature: float = 0.0
+    sampling_seed: int = 0
 
     @property
-    def files(self) -> dict[str, str]:
-        return {
-            "target": self.target or str(ASSETS / "target.safetensors"),
-            "draft": self.draft or str(ASSETS / "draft.safetensors"),
-            "prompts": self.prompt_file or str(ASSETS / "prompts.json"),
-        }
+    def rates(self) -> list[float]:
+        return acceptance.wanted_rates(self.accept_length, self.accept_rates, self.num_draft_tokens)
+
+    @property
+    def is_greedy(self) -> bool:
+        """Then both modes say the same, but for ties."""
+        return not self.rates and self.temperature == 0
+
+    @property
+    def prompts_path(self) -> Path:
+        return Path(self.prompt_file or weights.ASSETS / "prompts.json")
+
+    def sources(self, modes: Sequence[str]) -> dict[str, str]:
+        """Where target and draft come from; a launch without eagle3 loads no draft."""
+        seed, needs_draft = self.weights_seed, "eagle3" in modes
+        draft = weights.draft_text(self.draft, self.target, seed, needs_draft) if needs_draft else ""
+        return {"target": weights.target_text(self.target, self.layers, seed), "draft": draft}
 
 
 def run(launch: Launch) -> Measurement:
@@ -83,6 +102,7 @@ def run(launch: Launch) -> Measurement:
         "digests": {mode: token_digest(run.tokens) for mode, run in runs.items()},
     }
     session.close()
+    check_acceptance(runs, params)
     origin.check(launch.subject_root)  # again: what was imported late counts as well
     return Measurement(**observed, **(numbers(runs, marks, params) if launch.is_first else {}))
 
@@ -102,19 +122,20 @@ def check(launch: Launch, params: TpMoeParams) -> None:
 
 
 def read_prompts(params: TpMoeParams) -> list[list[int]]:
-    path = params.files["prompts"]
-    prompts: list[list[int]] = json.loads(Path(path).read_text(encoding="utf-8"))["prompts"]
+    path = params.prompts_path
+    prompts: list[list[int]] = json.loads(path.read_text(encoding="utf-8"))["prompts"]
     if not 1 <= params.prompts <= len(prompts):
         raise ValueError(f"params: prompts is {params.prompts}; {path} holds {len(prompts)}")
     return prompts[: params.prompts]
 
 
 def session_spec(launch: Launch, params: TpMoeParams, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """What model.entry.build gets; a launch without eagle3 loads no draft."""
+    """What model.entry.build gets."""
     longest = max(map(len, prompts))
+    sources = params.sources(launch.spec.modes)
     return {
-        "target": params.files["target"],
-        "draft": params.files["draft"] if "eagle3" in launch.spec.modes else None,
+        "target": sources["target"],
+        "draft": sources["draft"] or None,
         "dtype": params.dtype,
         "device": params.device,
         # The last cycle may begin one token short and still write the bonus and all drafted ones.
@@ -127,6 +148,10 @@ def session_spec(launch: Launch, params: TpMoeParams, prompts: Sequence[Sequence
         "graphs": params.graphs,
         "all_reduce": params.all_reduce,
         "pathologies": [name for name in params.pathology.split(",") if name],
+        "temperature": params.temperature,
+        # Plain decoding drafts nothing, and has nothing to accept.
+        "accept_rates": params.rates if "eagle3" in launch.spec.modes else [],
+        "sampling_seed": params.sampling_seed,
     }
 
 
@@ -162,12 +187,18 @@ def mark(
     return {**found, "roofline": roofline, "probes": list(probes)}
 
 
+def check_acceptance(runs: Mapping[str, ModeRun], params: TpMoeParams) -> None:
+    """Raises InvalidError, on all ranks alike."""
+    if "eagle3" in runs:
+        acceptance.check(params.rates, runs["eagle3"].counts)
+
+
 def numbers(
     runs: Mapping[str, ModeRun], marks: Mapping[str, Mapping[str, Any]], params: TpMoeParams
 ) -> dict[str, Any]:
     """What rank 0 alone reports."""
     counts = {mode: {**run.counts, "marks": marks[mode]} for mode, run in runs.items()}
-    if runs.keys() >= {"plain", "eagle3"} and params.dtype in EXACT_DTYPES:
+    if runs.keys() >= {"plain", "eagle3"} and params.dtype in EXACT_DTYPES and params.is_greedy:
         counts["eagle3"]["equals_plain"] = runs["eagle3"].tokens == runs["plain"].tokens
     return {
         "values": {
@@ -195,8 +226,8 @@ def phases(mode: str, found: Mapping[str, Any]) -> dict[str, float]:
 def versions(session: Session, params: TpMoeParams, launch: Launch) -> dict[str, Any]:
     """torch and model as the session describes them; files of the workload by digest, hashed on rank 0 only."""
     described = json.loads(json.dumps(session.describe(), default=str))
-    files = params.files if "eagle3" in launch.spec.modes else {**params.files, "draft": ""}
-    digests = origin.sha256_of_all(files) if launch.is_first else {}
+    files = {**params.sources(launch.spec.modes), "prompts": str(params.prompts_path)}
+    digests = weights.digests(files) if launch.is_first else {}
     torch = described.get("versions", {}).get("torch")
     return {"torch": torch, "session": described, "files_sha256": digests}
 

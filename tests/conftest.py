@@ -9,7 +9,11 @@ from standin import Script, build_standin, play_here
 
 # A shell that starts tests in the background has them ignore Ctrl-C (nohup: a closed terminal as well), and what they
 # start would inherit that: tests that interrupt a run would wait for ever.
-for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 

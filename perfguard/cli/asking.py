@@ -22,7 +22,7 @@ from perfguard.config import (
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import Better, Metric, Workload
-from perfguard.workloads import find, of_command, with_modes, with_params
+from perfguard.workloads import default_modes, find, of_command, with_modes, with_params
 
 if TYPE_CHECKING:
     from perfguard.hooks import Hooks
@@ -61,10 +61,11 @@ def project_config(repo: Path) -> Config:
 
 def workload_options(asked: dict[str, Any]) -> WorkloadOptions:
     same = ("metric", "better", "unit", "read", "setup", "timeout", "ready_timeout", "modes")
+    attached = [f"url={asked['url']}"] if asked.get("url") else []
     return WorkloadOptions(
         name=asked["workload"],
         command=asked["command"] or (),
-        params=asked["set_"] or (),
+        params=[*(asked["set_"] or ()), *attached],
         **{name: asked[name] for name in same},
     )
 
@@ -79,7 +80,7 @@ def workload_of(options: WorkloadOptions, config: Config) -> Workload:
         workload = _own(options)
     else:
         raise UsageError("nothing to measure: neither -w WORKLOAD nor -- CMD", "perfguard workloads")
-    return _with_limits(options, with_modes(workload, options.modes))
+    return _with_limits(options, with_modes(workload, options.modes or default_modes(workload)))
 
 
 def again(workload: Workload, options: WorkloadOptions) -> Workload:

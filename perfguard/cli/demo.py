@@ -67,6 +67,7 @@ def workloads(repo: o.Repo = Path("."), json_file: o.Json = "") -> None:
 
     from perfguard.cli.asking import project_config
     from perfguard.report.terminal import open_console, render_rows
+    from perfguard.workloads import own_params
 
     known = project_config(repo).workloads.values()
     if json_file:
@@ -75,7 +76,7 @@ def workloads(repo: o.Repo = Path("."), json_file: o.Json = "") -> None:
         return
     rows = []
     for w in known:
-        params = " ".join(f"{key}={value}" for key, value in w.params.items()) or " ".join(w.command)
+        params = " ".join(f"{key}={value}" for key, value in own_params(w).items()) or " ".join(w.command)
         names = ", ".join(f"{m.name} ({m.unit})" if m.unit else m.name for m in w.metrics if m.primary)
         rows.append((w.name, w.runner, ", ".join(w.modes), params, names))
     render_rows(("workload", "runner", "modes", "parameters or command", "primary metrics"), rows, open_console())

@@ -33,6 +33,7 @@ Env = Annotated[
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="Workload parameter KEY=VALUE for both sides; repeatable.")
 ]
+Url = Annotated[str, typer.Option("--url", help="A running server to measure, for workloads of engines.")]
 MetricName = Annotated[str, typer.Option("--metric", help="Metric that the command prints. Default: wall time.")]
 BetterWay = Annotated[str, typer.Option("--better", help="lower or higher.")]
 Unit = Annotated[str, typer.Option("--unit", help="Unit of the metric, such as s or token/s.")]

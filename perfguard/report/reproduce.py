@@ -21,7 +21,8 @@ def with_perfguard(comparison: Mapping[str, Any]) -> list[str]:
     words = ["perfguard", "speculate" if are_modes else "compare", str(base["commit"])[:12]]
     words += [] if are_modes else [str(head["commit"])[:12]]
     words += ["--margin", f"{comparison['margin'] * 100:g}%", "--alpha", f"{comparison['alpha']:g}"]
-    if comparison.get("scope", "full") != "full" and not are_modes:
+    # The url among the parameters says that it is attached, and speculate has no choice of scopes.
+    if comparison.get("scope", "full") not in ("full", "attached") and not are_modes:
         words += ["--scope", str(comparison["scope"])]
     for name, value in base.get("env", {}).items() if are_modes else ():
         words += ["--env", name if value == REDACTED else f"{name}={value}"]
@@ -95,4 +96,5 @@ def _parameter(value: Any) -> str:
 
 def _runner(workload: Mapping[str, Any], arm: Mapping[str, Any]) -> str:
     params = {**workload.get("params", {}), **arm.get("params", {})}
-    return f"workload {workload['name']}: " + ", ".join(f"{key}={value}" for key, value in params.items())
+    said = ", ".join(f"{key}={value}" for key, value in params.items() if value != "")
+    return f"workload {workload['name']}: {said}"

@@ -19,6 +19,7 @@ from perfguard.trial.secrets import redact
 
 UNBUILDABLE = "unbuildable:"
 ORIGIN = "origin:"
+NOT_AS_ASKED = "invalid:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,7 @@ class Observed:
             first = self.answers[0]
             record |= {name: getattr(first, name) for name in ("samples", "counts", "warmup", "versions", "load_s")}
             record["environment"] = redact(first.environment)
+            record |= {"engine": dict(first.engine)} if first.engine else {}
             record["peak_memory_bytes"] = max(answer.peak_memory_bytes for answer in self.answers)
         return record
 
@@ -74,6 +76,9 @@ def conclude(observed: Observed) -> tuple[TrialStatus, tuple[Reason, ...]]:
     wrong_origin = [answer for answer in failed if answer.error.startswith(ORIGIN)]
     if wrong_origin:
         return "invalid", tuple(Reason(code="same_code", text=_words(answer)) for answer in wrong_origin)
+    not_as_asked = [answer for answer in failed if answer.error.startswith(NOT_AS_ASKED)]
+    if not_as_asked:
+        return "invalid", tuple(Reason(code="not_as_asked", text=_words(answer)) for answer in not_as_asked)
     launched = observed.launched
     if launched.status == "timed_out":
         return "timed_out", (_timed_out(observed),)
@@ -101,11 +106,20 @@ def merge_origin(answers: tuple[Result, ...]) -> tuple[dict[str, Mapping[str, st
 def _of_answers(observed: Observed) -> tuple[Reason, ...]:
     seen = [answer.environment for answer in observed.answers]
     asked = observed.request.arm.env
+    told = _told(observed.answers)
     arrived = undelivered(asked, seen, [_startup(answer) for answer in observed.answers])
     said = contradictions(asked, [nccl_words(log) for log in observed.logs])
     other = unlike([answer.software for answer in observed.answers if answer.software])
     loaded = merge_origin(observed.answers)[1]
-    return arrived + said + other + loaded + _ranks_disagree(observed) + observed.readings.reasons
+    # Where the runner itself says why nothing counts, a missing value is no news.
+    values = () if told else observed.readings.reasons
+    return told + arrived + said + other + loaded + _ranks_disagree(observed) + values
+
+
+def _told(answers: Sequence[Result]) -> tuple[Reason, ...]:
+    """Why a runner says that what it measured must not count."""
+    said = [reason for answer in answers for reason in answer.reasons]
+    return tuple(Reason(code=str(one.get("code", "runner")), text=str(one.get("text", ""))) for one in said)
 
 
 def words_of(logs: Sequence[str]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ import socket
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from perfguard import protocol
+from perfguard import protocol, shared_memory
 from perfguard.records import Trial
 from perfguard.trial.environment import runner_environment
 from perfguard.trial.launch import Launch, Process, log_head, run_launch
@@ -41,7 +42,12 @@ def start_ranks(request: TrialRequest, spec: protocol.Spec, *, bundle: Path) -> 
     _remove_old(spec, ranks)
     spec_file = request.folder / "spec.json"
     protocol.write(spec_file, spec)
-    launched = run_launch(_launch(request, spec, ranks, argv=_argv(request, bundle, spec_file)))
+    launch = _launch(request, spec, ranks, argv=_argv(request, bundle, spec_file))
+    shared_memory.remember(request.folder)
+    try:
+        launched = run_launch(launch)
+    finally:
+        shared_memory.clear(request.folder)  # also after a time-out or Ctrl-C; after worse, the next start does it
     results = tuple(_read(_of_rank(spec.result, rank)) for rank in ranks)
     logs = tuple(log_head(_log(request, rank)) for rank in ranks)
     return Observed(request=request, launched=launched, results=results, logs=logs)
@@ -77,7 +83,7 @@ def spec_of(request: TrialRequest) -> protocol.Spec:
         trial=request.id,
         runner=request.workload.runner,
         modes=request.workload.modes,
-        params=dict(request.workload.params),
+        params=_params(request),
         subject_root=str(request.checkout),
         seed=request.seed,
         result=str(request.folder / "result-{rank}.json"),
@@ -85,8 +91,19 @@ def spec_of(request: TrialRequest) -> protocol.Spec:
     )
 
 
+def _params(request: TrialRequest) -> dict[str, Any]:
+    """Those of the workload; what is started in an arm's own Python is told which."""
+    own = {"python": request.arm.python} if _is_client(request) and request.arm.python else {}
+    return {**request.workload.params, **own}
+
+
+def _is_client(request: TrialRequest) -> bool:
+    """The runner of an engine is the client, the same for both arms: the arm's Python is for the server."""
+    return request.workload.runner == "engine"
+
+
 def _argv(request: TrialRequest, bundle: Path, spec_file: Path) -> tuple[str, ...]:
-    python = request.arm.python or sys.executable
+    python = sys.executable if _is_client(request) else request.arm.python or sys.executable
     # -P: the folder of the script is not put on the path, where its neighbours could win over the subject.
     return (python, "-P", str(bundle / "runners" / "__main__.py"), str(spec_file))
 

@@ -1,5 +1,6 @@
 """Weights and sessions the model tests share. Random weights are seeded; trained ones come with the project."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,11 @@ def random_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def trained_folder():
     return TRAINED
+
+
+@pytest.fixture(scope="session")
+def trained_prompts(trained_folder):
+    return json.loads((trained_folder / "prompts.json").read_text())["prompts"][:3]
 
 
 @pytest.fixture(scope="session")

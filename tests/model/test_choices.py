@@ -118,6 +118,23 @@ def test_the_same_seed_gives_the_same_tokens_and_another_gives_others(folder):
     assert runs[0] == runs[1] != runs[2]
 
 
+def test_tokens_depend_neither_on_the_order_of_modes_nor_on_steps_beyond_what_was_asked_for(folder):
+    prompts = [PROMPT] * BATCH
+
+    def first_two(session, mode, more=0):
+        runs = [generate(session, prompts, 5, mode)[0] for _ in range(2) if more == 0]
+        while len(runs) < 2:
+            runs.append([mine[:5] for mine in generate(session, prompts, 5 + more, mode)[0]])
+        return runs
+
+    spec = {"temperature": 1.0, "sampling_seed": 1}
+    plain_first, eagle3_first, longer = (open_session(folder, **spec) for _ in range(3))
+    plain, eagle3 = first_two(plain_first, "plain"), first_two(plain_first, "eagle3")
+    assert (first_two(eagle3_first, "eagle3"), first_two(eagle3_first, "plain")) == (eagle3, plain)
+    assert first_two(longer, "eagle3", more=4) == eagle3
+    assert eagle3[0] != eagle3[1]
+
+
 @pytest.mark.parametrize(("rates", "length"), [([1.0, 0.0], 2.0), ([0.7, 0.25], 1.95)])
 def test_as_many_are_accepted_as_wanted_whatever_the_logits_say(folder, rates, length):
     session = open_session(folder, accept_rates=rates, max_len=64)

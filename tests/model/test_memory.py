@@ -1,5 +1,8 @@
 """What a model needs, by hand, and the words that say it does not fit."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -10,6 +13,7 @@ from model.eagle3 import Draft
 from model.entry import build
 from model.memory import RESERVE_BYTES, MemoryNeed, check, free_bytes, need_of
 from model.parallel import SINGLE, Group
+from model.presets import preset_of
 
 TARGET = TargetConfig(
     vocab_size=100, num_layers=7, hidden_size=32, num_heads=4, num_kv_heads=2, head_dim=8, num_experts=4, expert_size=16
@@ -35,8 +39,10 @@ def test_weights_and_caches_are_counted_exactly():
     draft = 96 * 32 + 6 * 8 * 64 + 16 * 32 + 3 * 64 * 32 + 4 * 32 + 50 * 32
     assert found.draft_bytes == 2 * draft + 8 * 50 + 2 * 2 * 2 * 8 * 10  # d2t is int64
     assert found.layer_bytes == 2 * layer + found.kv_bytes // 7
-    experts, logits = 10 * 4 * 3 * 16 * 2, 160 * 100 * (2 + 4)
-    assert found.workspace_bytes == experts + logits + RESERVE_BYTES["cpu"]
+    experts, laid_out, logits = 10 * 4 * 3 * 16 * 2, 32 * 4 * 16 * 2, 160 * 100 * (2 + 4)
+    assert laid_out > experts
+    assert found.workspace_bytes == laid_out + logits + RESERVE_BYTES["cpu"]
+    assert need(num_slots=100).workspace_bytes == 10 * experts + logits + RESERVE_BYTES["cpu"]
 
 
 def test_a_rank_of_two_holds_half_the_heads_and_experts_and_all_of_the_rest():
@@ -69,7 +75,7 @@ def test_what_does_not_fit_is_said_with_numbers_and_what_to_lower():
 def test_it_is_checked_before_anything_is_allocated(monkeypatch):
     monkeypatch.setattr(weights, "free_bytes", lambda _device, _group: 200_000_000)
     monkeypatch.setattr(weights, "_fill", lambda *_: pytest.fail("allocated first"))
-    with pytest.raises(ValueError, match=r"needs 471\.\d GB .* cpu has 0\.2 GB free; 0 of 94 layers fit at tp=1"):
+    with pytest.raises(ValueError, match=r"needs 47\d\.\d GB .* cpu has 0\.2 GB free; 0 of 94 layers fit at tp=1"):
         build({"target": "preset:qwen3-235b-a22b", "dtype": "bfloat16"})
 
 
@@ -79,3 +85,17 @@ def test_ranks_of_one_host_share_its_memory(monkeypatch):
     assert shared == pytest.approx(alone / 4, rel=0.2)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
     assert free_bytes(torch.device("cpu"), Group(world_size=4)) == pytest.approx(alone, rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["qwen3-30b-a3b", "qwen3-235b-a22b", "mixtral-8x7b"])
+def test_the_page_on_workloads_states_these_numbers(name):
+    page = (Path(__file__).resolve().parents[2] / "docs/workloads.md").read_text()
+    (row,) = re.findall(rf"^\| {name} \(\d+\) \|(.*)\|$", page, re.MULTILINE)
+    found = []
+    for layers, tp in ((12, 1), (12, 2), (0, 1), (0, 4)):
+        preset = preset_of(name, layers)
+        with torch.device("meta"), weights.WithoutInit():
+            target, draft = Decoder(preset.target, Group(world_size=tp)), Draft(preset.draft)
+        sizes = {"num_slots": 64 + 64 + 3, "num_sequences": 1, "device_type": "cuda"}
+        found.append(need_of(target, draft, dtype=torch.bfloat16, **sizes).total_bytes / 1e9)
+    assert [float(cell) for cell in row.split("|")] == pytest.approx(found, abs=0.051)

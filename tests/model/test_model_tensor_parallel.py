@@ -68,3 +68,20 @@ def test_two_ranks_speculate_the_tokens_of_plain_decoding(ranks, folder, num_dra
 def test_two_ranks_emit_the_tokens_of_one(ranks, folder, request, open_session, prompt_of):
     session = open_session(request.getfixturevalue(f"{folder}_folder"))
     assert ranks[0][folder]["plain"] == generate_plain(session, prompt_of[folder], NUM_TOKENS)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_step_over_operations_adds_the_ranks_up_as_the_modules_do(ranks, folder):
+    assert all(rank[folder]["fused"] < 1e-10 for rank in ranks)
+
+
+def test_the_share_of_all_reduces_in_a_step_is_stamped(ranks):
+    found = ranks[0]["random"]["marks"]
+    assert 0 < found["all_reduce_s"] < found["decode_s"]
+
+
+def test_all_reduces_are_probed_at_the_sizes_of_a_step_and_of_a_verify_pass(ranks):
+    hidden = 48
+    sizes = {str(2 * rows * hidden) for rows in (1, 5)}  # bf16, the last session of the worker drafts 4
+    assert set(ranks[0]["random"]["probe"]["all_reduce_s"]) == sizes
+    assert all(0 < value < 1 for value in ranks[0]["random"]["probe"]["all_reduce_s"].values())

@@ -15,7 +15,7 @@ from model.evaluate import generate_eagle3, generate_plain
 from model.hashing import key_of, uniforms
 from model.layers import build_rope, causal_mask
 from model.parallel import SINGLE, Group
-from model.presets import fill_uniform, generate, preset_of, presets
+from model.presets import Preset, fill_uniform, generate, preset_of, presets
 from model.sharding import shard
 from model.sources import parse
 from model.weights import open_target
@@ -138,6 +138,36 @@ def test_streams_and_logits_stay_sane_through_the_layers_and_experts_are_spread(
     assert decoder.logits(x).std().item() == pytest.approx(1, abs=0.2)
     for ids in chosen:
         assert len(ids.unique()) > 24
+
+
+def test_a_random_draft_drafts_tokens_that_differ_and_verified_rows_choose_experts_as_independent_rows_do(monkeypatch):
+    target = TargetConfig(
+        vocab_size=8000, num_layers=8, hidden_size=256, num_heads=8, num_kv_heads=2, head_dim=32, num_experts=64,
+        top_k=8, expert_size=64, qk_norm=True,
+    )  # fmt: skip
+    draft = replace(
+        presets()["qwen3-30b-a3b"].draft, vocab_size=8000, target_hidden_size=256, hidden_size=256, num_heads=8,
+        num_kv_heads=2, head_dim=32, inner_size=512, draft_vocab_size=2000,
+    )  # fmt: skip
+    monkeypatch.setattr("model.presets.presets", lambda: {"mid": Preset(target=target, draft=draft)})
+    files = {"target": "preset:mid", "draft": "preset:mid"}
+    session = build(files | {"batch": 8, "num_draft_tokens": 2, "accept_rates": [1.0, 0.0], "max_len": 64})
+    generator = torch.Generator().manual_seed(2)
+    session.prefill(torch.randint(256, (8, 40), generator=generator).tolist(), mode="eagle3")
+    num_distinct, num_experts = [], []
+    for layer in session.target.layers:
+        layer.mlp.router.register_forward_hook(
+            lambda _module, _inputs, x: num_experts.extend(len(row.topk(8).indices.unique()) for row in x)
+        )
+    for _ in range(10):
+        session.draft()
+        session.verify()
+        session.accept()
+        num_distinct += [len(set(row)) for row in session.sequences.drafted_BK.tolist()]
+        session.read()
+    assert sum(num_distinct) / len(num_distinct) > 1.9
+    independent = 64 * (1 - (1 - 8 / 64) ** 3)  # 21.1
+    assert sum(num_experts) / len(num_experts) == pytest.approx(independent, rel=0.05)
 
 
 def test_the_draft_of_a_preset_maps_its_ids_into_the_targets_vocabulary():

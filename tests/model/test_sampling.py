@@ -8,13 +8,13 @@ from scipy import stats
 
 from model.hashing import key_of, uniforms
 from model.sampling import (
+    PREFILL,
     accept_sampled,
     accept_synthetic,
     check_rates,
     coins,
     even_coins,
     probabilities,
-    rates_of_length,
     sample,
 )
 
@@ -136,28 +136,15 @@ def test_temperature_sharpens_by_powers():
     assert probabilities(logits.bfloat16(), 1.0).dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("length", "rates"),
-    [(1.0, [0, 0, 0]), (1.25, [0.25, 0, 0]), (2.0, [1, 0, 0]), (2.6, [1, 0.6, 0]), (4.0, [1, 1, 1])],
-)
-def test_a_wanted_length_becomes_ones_one_fraction_and_zeros(length, rates):
-    assert rates_of_length(length, 3) == pytest.approx(rates)
-    for wrong in (0.9, 4.1, float("nan")):
-        with pytest.raises(ValueError, match=r"is not within 1\.\.4"):
-            rates_of_length(wrong, 3)
-
-
 @pytest.mark.parametrize("num_sequences", [1, 4])
 @pytest.mark.parametrize("rates", [[0.6, 0, 0], [0.9, 0.55, 0.1], [1, 0.37, 0.37]])
-def test_wanted_rates_are_met_within_a_percent_in_a_short_run(rates, num_sequences):
+def test_wanted_rates_are_met_within_a_percent_over_prompts_of_a_few_cycles(rates, num_sequences):
+    clocks = [prefill * PREFILL + cycle for prefill in range(8) for cycle in range(40 // num_sequences)]
     accepted = torch.cat(
-        [
-            accept_synthetic(torch.tensor(rates), even_coins(torch.tensor(cycle), num_sequences))
-            for cycle in range(100 // num_sequences)
-        ]
+        [accept_synthetic(torch.tensor(rates), even_coins(torch.tensor(clock), num_sequences)) for clock in clocks]
     )
     for position, rate in enumerate(rates):
-        assert (accepted > position).double().mean().item() == pytest.approx(rate, abs=0.03)
+        assert abs((accepted > position).sum().item() - rate * len(accepted)) < 5
     assert 1 + accepted.double().mean().item() == pytest.approx(1 + sum(rates), rel=0.01)
 
 

@@ -13,8 +13,11 @@ import torch
 from model.attention import Window
 from model.entry import build
 from model.evaluate import generate_eagle3, generate_plain
+from model.fused import fused_forward
+from model.kernels.plain import build_plain_ops
 from model.layers import build_rope, causal_mask
 from model.parallel import SINGLE
+from model.steps import plain_forward
 from model.weights import load_target
 
 NUM_TOKENS = 20
@@ -38,6 +41,26 @@ def compare_logits(session, path, tokens, dtype):
     return {"error": ((parallel - alone).abs().max() / alone.abs().max()).item(), "digest": digest}
 
 
+def compare_fused(session, prompt, dtype):
+    """Largest difference of the step written over operations to that over modules, both on this rank's share."""
+    target, rope, device = session.target, session.rope, session.device
+    caches = [target.new_caches(64, dtype=dtype, device=device) for _ in range(2)]
+    forwards = (
+        plain_forward(target, caches[0], rope), fused_forward(target, caches[1], rope, build_plain_ops())
+    )  # fmt: skip
+    tokens, start = torch.tensor([prompt[:4]], device=device), torch.zeros(1, dtype=torch.int64, device=device)
+    with torch.inference_mode():
+        plain, fused = (forward(tokens, start, 64, None) for forward in forwards)
+    return ((plain - fused).abs().max() / plain.abs().max()).item()
+
+
+def marks_of_a_step(session, prompt):
+    session.prefill([prompt], marks=True)
+    session.decode()
+    session.read()
+    return session.marks()
+
+
 def check(folder, prompt, device):
     """Logits in both precisions, plain tokens, and speculative tokens for K = 1..4, all at this world size."""
     found = {"logits": {}, "eagle3": {}}
@@ -49,6 +72,9 @@ def check(folder, prompt, device):
             if name == "float64":
                 found["eagle3"][k] = generate_eagle3(session, prompt, NUM_TOKENS)[0]
         found["logits"][name] = compare_logits(session, folder / "target.safetensors", prompt, dtype)
+        found["fused"] = compare_fused(session, prompt, dtype)
+    found["marks"] = marks_of_a_step(session, prompt)
+    found["probe"] = session.probe()
     found["plain"] = generate_plain(session, prompt, NUM_TOKENS)
     return found
 

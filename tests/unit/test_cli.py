@@ -182,13 +182,16 @@ def test_what_can_be_measured_is_listed_also_as_json(repository, capsys):
     )
     assert cli.run(["workloads"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["workload", "moe-eagle3", "fake", "mine"]
-    assert "./bench -n 3" in lines[3]
-    assert "rate (token/s)" in lines[3]
+    names = [line.split()[0] for line in lines]
+    presets = ["qwen3-30b-a3b", "qwen3-235b-a22b", "mixtral-8x7b"]
+    engines = ["openai", "transformers", "sglang", "sglang-eagle3", "sglang-kimi-eagle3", "vllm", "vllm-eagle3"]
+    assert names == ["workload", "moe-eagle3", *presets, "fake", *engines, "vllm-ngram", "mine"]
+    assert "./bench -n 3" in lines[-1]
+    assert "rate (token/s)" in lines[-1]
     assert cli.run(["workloads", "--json", "-"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["schema"] == "perfguard/workloads@1"
-    assert listed["workloads"][2]["metrics"][0]["better"] == "higher"
+    assert listed["workloads"][-1]["metrics"][0]["better"] == "higher"
 
 
 def test_a_file_of_trials_is_judged_and_its_exit_code_follows(tmp_path, capsys):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from perfguard.config import load, parse_duration_s, parse_pairs, parse_params, parse_ratio, with_policy
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
+from perfguard.workloads import BUILT_IN
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def toml(tmp_path):
 
 def test_without_a_file_there_is_what_perfguard_brings(tmp_path):
     config = load(tmp_path)
-    assert (sorted(config.workloads), config.policy, config.path) == (["fake", "moe-eagle3"], Policy(), None)
+    assert (sorted(config.workloads), config.policy, config.path) == (sorted(w.name for w in BUILT_IN), Policy(), None)
 
 
 def test_a_workload_of_ones_own_is_read_with_all_it_says(toml):
@@ -92,7 +93,7 @@ def test_a_workload_may_be_based_on_one_of_the_same_file(toml):
         ("[workload.x]\nmetrics = [{name = 's'}]\n", "[workload.x]: no command"),
         ("[workload.x]\ncommand = 'true'\n", "[workload.x]: no primary metric"),
         ("[workload.x]\ncommand = 3\n", "command is neither a string nor a list of strings"),
-        ("[workload.x]\nrunner = 'sglang'\n", "runner 'sglang' is none of tp_moe, fake, command"),
+        ("[workload.x]\nrunner = 'sglang'\n", "runner 'sglang' is none of tp_moe, fake, engine, command"),
         ("[workload.x]\nbased_on = 'moe'\n", "no workload 'moe'"),
         (
             "[workload.x]\nbased_on = 'moe-eagle3'\nparams = {tokns = 3}\n",

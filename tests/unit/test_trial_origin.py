@@ -266,3 +266,22 @@ def test_a_stale_extension_is_found_and_a_rebuilt_one_is_fine(trees, is_rebuilt)
     else:
         assert "native sources differ (csrc/kernel.c)" in reasons[0].text
         assert "src/pkg/_kernel.so" in reasons[0].text
+
+
+def test_an_installed_copy_of_the_commit_counts_as_its_checkout_s_own():
+    """Both sides installed with their own commit's content: the path is not the checkout's, the code is."""
+
+    def installed(side, content):
+        copy = {**file(f"/envs/{side}/lib/python3.11/site-packages/pkg/core.py", content)}
+        return {"pkg.core": {**copy, "same_as": f"{CHECKOUTS[side]}/src/pkg/core.py"}}
+
+    judgement = judge(installed("base", "1"), installed("head", "2"))
+    assert (judgement.reasons, judgement.is_proven) == ((), True)
+    same = judge(installed("base", "1"), installed("head", "1"))
+    assert "both arms loaded the same content" in same.reasons[0].text
+
+
+def test_one_commit_run_by_two_installations_is_not_called_the_same_code():
+    base, head = (arm(side, "1", torch=file(f"/envs/{side}/torch.py", side)) for side in ("base", "head"))
+    assert judge(base, head, changed=()).note == "both sides are one commit, and 1 of the files that they loaded differ"
+    assert judge(arm("base", "1"), arm("head", "1"), changed=()).note == "both arms are the same code"

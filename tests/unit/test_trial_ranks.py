@@ -149,6 +149,13 @@ def test_a_wrong_origin_is_invalid_and_says_same_code(bundle):
     assert reason.text == "rank 0: origin: model was loaded from /home/u/repo/model"
 
 
+def test_a_run_that_measured_something_else_than_was_asked_for_is_invalid(bundle):
+    trial = run(bundle, FAIL.format("invalid: InvalidError: accept length 1.400"))
+    (reason,) = trial.reasons
+    assert (trial.status, reason.code) == ("invalid", "not_as_asked")
+    assert reason.text == "rank 0: invalid: InvalidError: accept length 1.400"
+
+
 def test_a_commit_that_cannot_be_measured_ends_the_build(bundle):
     with pytest.raises(BuildError, match=r"HEAD~1 \(cccccccccccc\) cannot be measured: API_VERSION is 99"):
         run(bundle, FAIL.format("unbuildable: API_VERSION is 99"))

@@ -3,7 +3,9 @@
 import pytest
 
 from perfguard.errors import UsageError
-from perfguard.workloads import BUILT_IN, find, of_command, with_modes, with_params
+from perfguard.workloads import BUILT_IN, PRESETS, find, of_command, with_modes, with_params
+from runners.contract import parse_params
+from runners.tp_moe import TpMoeParams
 
 KNOWN = {workload.name: workload for workload in BUILT_IN}
 TINY = KNOWN["moe-eagle3"]
@@ -23,9 +25,20 @@ def test_every_workload_that_is_brought_along_has_a_primary_metric_for_each_of_i
 def test_an_unknown_workload_names_the_nearest_known():
     with pytest.raises(UsageError, match="no workload 'moe-eagel3'; did you mean 'moe-eagle3'"):
         find("moe-eagel3", KNOWN)
-    with pytest.raises(UsageError, match="known: fake, moe-eagle3"):
+    with pytest.raises(UsageError, match="known: fake, mixtral-8x7b, moe-eagle3"):
         find("zzz", KNOWN)
     assert find("fake", KNOWN) is KNOWN["fake"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_measured_in_bf16_on_a_gpu_and_its_parameters_are_the_runners(name):
+    workload = KNOWN[name]
+    params = parse_params(TpMoeParams, workload.params)
+    assert (params.device, params.dtype, params.layers, params.rates) == ("cuda", "bfloat16", 12, [1.0, 0.0])
+    asked = with_params(workload, {"layers": 0, "accept_length": 0.0, "temperature": 0.7, "tp": 2})
+    assert parse_params(TpMoeParams, asked.params).is_greedy is False
+    sources = params.sources(workload.modes)
+    assert sources == {"target": f"preset:{name}?layers=12", "draft": f"preset:{name}"}
 
 
 def test_one_mode_keeps_its_own_metrics_only():

@@ -1,0 +1,109 @@
+"""Attention of the rows that a step adds, over the cache: norms, rotation, storing and attending in one kernel.
+
+One program a query head and row. Rows of the same step are seen out of registers, the cache is read only before the
+sequence's length, so no program waits for another. Keys are read once by every query head that shares them: right
+for short contexts; a long one wants the heads of a group together and the slots cut over programs.
+
+Legend: ops.py; T rows a sequence, G KV heads, P slots, S slots of one chunk.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model.attention import KVCache
+from model.kernels.ops import Heads
+from model.kernels.parts import power_of_two
+from model.layers import Rope
+
+BLOCK_S = 64
+
+
+@triton.jit
+def turned(
+    x_ptr, norm_ptr, cos_ptr, sin_ptr, eps,
+    HAS_NORM: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """One head of one row: normed, then turned to the position that cos and sin belong to."""
+    d = tl.arange(0, BLOCK_D)
+    is_inside = d < D
+    swapped = tl.where(d < D // 2, d + D // 2, d - D // 2)
+    x = tl.load(x_ptr + d, mask=is_inside, other=0.0).to(tl.float32)
+    y = tl.load(x_ptr + swapped, mask=is_inside, other=0.0).to(tl.float32)
+    if HAS_NORM:
+        scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / D + eps)
+        x = x * scale * tl.load(norm_ptr + d, mask=is_inside, other=0.0).to(tl.float32)
+        y = y * scale * tl.load(norm_ptr + swapped, mask=is_inside, other=0.0).to(tl.float32)
+    cos = tl.load(cos_ptr + d, mask=is_inside, other=0.0).to(tl.float32)
+    sin = tl.load(sin_ptr + d, mask=is_inside, other=0.0).to(tl.float32)
+    return x * cos + y * sin
+
+
+@triton.jit
+def attend_kernel(
+    qkv_ptr, k_ptr, v_ptr, length_ptr, cos_ptr, sin_ptr, q_norm_ptr, k_norm_ptr, o_ptr, eps, num_slots,
+    T: tl.constexpr, N: tl.constexpr, G: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, S: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):  # fmt: skip
+    n, b, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    g = n // (N // G)
+    d = tl.arange(0, BLOCK_D)
+    is_inside = d < D
+    length = tl.load(length_ptr + b)
+    slot = tl.minimum(length + t, num_slots - 1)
+    row_ptr = qkv_ptr + (b * T + t) * ((N + 2 * G) * D)
+    q = turned(row_ptr + n * D, q_norm_ptr, cos_ptr + slot * D, sin_ptr + slot * D, eps, HAS_NORM, D, BLOCK_D)
+    q = q * (1.0 / tl.sqrt(D * 1.0))
+    cache = (b * G + g).to(tl.int64) * num_slots * D
+
+    best = tl.full([], float("-inf"), tl.float32)
+    total = tl.full([], 0.0, tl.float32)
+    o = tl.zeros([BLOCK_D], tl.float32)
+    for s0 in range(0, length, S):
+        s = s0 + tl.arange(0, S)
+        seen = (s < length)[:, None] & is_inside[None, :]
+        places = cache + s[:, None] * D + d[None, :]
+        k = tl.load(k_ptr + places, mask=seen, other=0.0).to(tl.float32)
+        v = tl.load(v_ptr + places, mask=seen, other=0.0).to(tl.float32)
+        scores = tl.where(s < length, tl.sum(k * q[None, :], axis=1), float("-inf"))
+        new_best = tl.maximum(best, tl.max(scores, axis=0))
+        weights = tl.exp(scores - new_best)
+        shrink = tl.exp(best - new_best)
+        o = o * shrink + tl.sum(weights[:, None] * v, axis=0)
+        total = total * shrink + tl.sum(weights, axis=0)
+        best = new_best
+    for j in range(0, t + 1):
+        own_ptr = qkv_ptr + (b * T + j) * ((N + 2 * G) * D)
+        own_slot = tl.minimum(length + j, num_slots - 1)
+        k = turned(
+            own_ptr + (N + g) * D, k_norm_ptr, cos_ptr + own_slot * D, sin_ptr + own_slot * D, eps, HAS_NORM, D, BLOCK_D
+        )
+        k = k.to(k_ptr.dtype.element_ty)  # rounded as it is stored
+        v = tl.load(own_ptr + (N + G + g) * D + d, mask=is_inside, other=0.0)
+        if (j == t) & (n % (N // G) == 0):
+            tl.store(k_ptr + cache + slot * D + d, k, mask=is_inside)
+            tl.store(v_ptr + cache + slot * D + d, v, mask=is_inside)
+        score = tl.sum(k.to(tl.float32) * q, axis=0)
+        new_best = tl.maximum(best, score)
+        weight = tl.exp(score - new_best)
+        shrink = tl.exp(best - new_best)
+        o = o * shrink + weight * v.to(tl.float32)
+        total = total * shrink + weight
+        best = new_best
+    tl.store(o_ptr + (b * T + t) * (N * D) + n * D + d, o / total, mask=is_inside)
+
+
+def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: Heads) -> Tensor:
+    batch = len(length_B)
+    num_rows = len(qkv_RX) // batch
+    o_RX = torch.empty(len(qkv_RX), heads.num_heads * heads.head_dim, dtype=qkv_RX.dtype, device=qkv_RX.device)
+    has_norm = heads.q_norm_D is not None
+    norms = (heads.q_norm_D, heads.k_norm_D) if has_norm else (qkv_RX, qkv_RX)
+    attend_kernel[(heads.num_heads, batch, num_rows)](
+        qkv_RX, cache.k_BGPD, cache.v_BGPD, length_B, rope.cos_PD, rope.sin_PD, *norms, o_RX, heads.norm_eps,
+        cache.k_BGPD.shape[2],
+        T=num_rows, N=heads.num_heads, G=heads.num_kv_heads, D=heads.head_dim, BLOCK_D=power_of_two(heads.head_dim),
+        S=BLOCK_S, HAS_NORM=has_norm, num_warps=4,
+    )  # fmt: skip
+    return o_RX

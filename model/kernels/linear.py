@@ -1,0 +1,123 @@
+"""Projections of few rows: y = norm(h) @ W.T, and h += x @ W.T. Legend: ops.py; M tile rows, see parts.py.
+
+Up to FEW rows the weights go through the threads' own sums; above, through the tensor cores.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model.kernels.ops import Residual
+from model.kernels.parts import chunk, inverse_rms, multiply_add, power_of_two, row_sums, zero_tiles
+from model.kernels.tuning import FEW, Tile, dot_tile, linear_tile
+
+
+@triton.jit
+def linear_kernel(
+    x_ptr, w_ptr, h_ptr, gamma_ptr, y_ptr, N, eps,
+    R: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr,
+    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, BLOCK_H: tl.constexpr,
+):  # fmt: skip
+    """HAS_NORM: y[r] = x[r] @ W.T / rms(h[r]). ADDS: h[r] += x[r] @ W.T; y[r] = h[r] * gamma."""
+    tile_row = tl.arange(0, ROWS * SPLIT)
+    n = tl.program_id(0) * ROWS + tile_row // SPLIT
+    k = (tile_row % SPLIT)[:, None] * (K // SPLIT) + tl.arange(0, BLOCK_K)[None, :]
+    w_ptrs = w_ptr + n.to(tl.int64)[:, None] * K + k
+    sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
+    for k0 in tl.static_range(0, K // SPLIT, BLOCK_K):
+        w = tl.load(w_ptrs + k0, eviction_policy="evict_first").to(tl.float32)
+        sums = multiply_add(sums, w, x_ptr + k0 + k, K, R)
+    out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    for r in tl.static_range(R):
+        y = row_sums(sums[r], ROWS, SPLIT)
+        if HAS_NORM:
+            y = y * inverse_rms(h_ptr + r * K, eps, K, BLOCK_H)
+        if ADDS:
+            y = y + tl.load(h_ptr + r * N + out)
+            tl.store(h_ptr + r * N + out, y)
+            y = y * tl.load(gamma_ptr + out).to(tl.float32)
+        tl.store(y_ptr + r * N + out, y)
+
+
+@triton.jit
+def linear_dot_kernel(
+    x_ptr, w_ptr, h_ptr, gamma_ptr, scale_ptr, y_ptr, N, R,
+    K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
+    HAS_NORM: tl.constexpr, ADDS: tl.constexpr,
+):  # fmt: skip
+    """The same on tensor cores; scale_R is 1 / rms(h), taken before by inverse_rms_kernel."""
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
+    k = tl.arange(0, BLOCK_K)
+    w_ptrs = w_ptr + tl.minimum(n, N - 1).to(tl.int64)[:, None] * K + k[None, :]
+    x_ptrs = x_ptr + tl.minimum(r, R - 1)[None, :] * K + k[:, None]
+    y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
+    for k0 in range(0, K, BLOCK_K):
+        w = tl.load(w_ptrs + k0, eviction_policy="evict_first")
+        y = tl.dot(w, tl.load(x_ptrs + k0), y, input_precision="ieee")
+    is_inside = (n < N)[:, None] & (r < R)[None, :]
+    places = r[None, :] * N + n[:, None]
+    if HAS_NORM:
+        y = y * tl.load(scale_ptr + r, mask=r < R, other=0.0)[None, :]
+    if ADDS:
+        y = y + tl.load(h_ptr + places, mask=is_inside, other=0.0)
+        tl.store(h_ptr + places, y, mask=is_inside)
+        y = y * tl.load(gamma_ptr + n, mask=n < N, other=0.0).to(tl.float32)[:, None]
+    tl.store(y_ptr + places, y, mask=is_inside)
+
+
+@triton.jit
+def inverse_rms_kernel(h_ptr, scale_ptr, eps, H: tl.constexpr, BLOCK_H: tl.constexpr):
+    r = tl.program_id(0)
+    tl.store(scale_ptr + r, inverse_rms(h_ptr + r * H, eps, H, BLOCK_H))
+
+
+def norm_linear(x_RH: Tensor, h_RH: Tensor | None, weight_NH: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+    y_RN = torch.empty(len(x_RH), len(weight_NH), dtype=dtype, device=x_RH.device)
+    launch(x_RH, weight_NH, y_RN, h_RH=h_RH, eps=eps)
+    return y_RN
+
+
+def add_linear(x_RN: Tensor, weight_HN: Tensor, residual: Residual) -> Tensor:
+    x_RH = torch.empty(len(x_RN), len(weight_HN), dtype=x_RN.dtype, device=x_RN.device)
+    launch(x_RN, weight_HN, x_RH, residual=residual)
+    return x_RH
+
+
+def launch(
+    x_RK: Tensor,
+    weight_NK: Tensor,
+    y_RN: Tensor,
+    *,
+    h_RH: Tensor | None = None,
+    eps: float = 0.0,
+    residual: Residual | None = None,
+) -> None:
+    """Pointers that a variant does not read are those of x."""
+    (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
+    h = h_RH if residual is None else residual.h_RH
+    h, gamma = x_RK if h is None else h, x_RK if residual is None else residual.gamma_H
+    flags = {"HAS_NORM": h_RH is not None, "ADDS": residual is not None}
+    if num_rows <= FEW:
+        tile: Tile = linear_tile(num_rows, num_outputs, size)
+        linear_kernel[(triton.cdiv(num_outputs, tile.rows),)](
+            x_RK, weight_NK, h, gamma, y_RN, num_outputs, eps,
+            R=num_rows, K=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
+            BLOCK_H=power_of_two(size), num_warps=tile.warps, **flags,
+        )  # fmt: skip
+        return
+    scale_R = x_RK if h_RH is None else inverse_rms_of(h_RH, eps)
+    tile = dot_tile(num_rows, size)
+    linear_dot_kernel[(triton.cdiv(num_outputs, tile.rows), triton.cdiv(num_rows, tile.columns))](
+        x_RK, weight_NK, h, gamma, scale_R, y_RN, num_outputs, num_rows,
+        K=size, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth,
+        num_warps=tile.warps, num_stages=tile.stages, **flags,
+    )  # fmt: skip
+
+
+def inverse_rms_of(h_RH: Tensor, eps: float) -> Tensor:
+    scale_R = torch.empty(len(h_RH), dtype=torch.float32, device=h_RH.device)
+    num_rows, size = h_RH.shape
+    inverse_rms_kernel[(num_rows,)](h_RH, scale_R, eps, H=size, BLOCK_H=power_of_two(size), num_warps=4)
+    return scale_R

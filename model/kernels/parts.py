@@ -1,0 +1,53 @@
+"""Pieces that several kernels share: where a tile of weights lies, and the root mean square of a row.
+
+How a matrix of few rows is multiplied here (R rows of x, weights W_NK):
+  - a program owns ROWS rows of W; a tile is [ROWS * SPLIT, BLOCK_K], and its first dimension is laid out over the
+    warps, so that a warp streams its own stretch of a row with 16-byte loads. SPLIT cuts K over warps.
+  - every weight is read once and multiplied with all R rows of x; sums stay in the threads (fp32) until the end.
+  - x is loaded in the shape of the tile: in another layout it would pass through shared memory for each chunk.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def inverse_rms(h_ptr, eps, H: tl.constexpr, BLOCK_H: tl.constexpr):
+    """1 / sqrt(mean(h^2) + eps) of one row of H numbers."""
+    i = tl.arange(0, BLOCK_H)
+    h = tl.load(h_ptr + i, mask=i < H, other=0.0)
+    return 1.0 / tl.sqrt(tl.sum(h * h, axis=0) / H + eps)
+
+
+@triton.jit
+def zero_tiles(R: tl.constexpr, M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """R tiles of sums."""
+    tiles = ()
+    for _r in tl.static_range(R):
+        tiles = tiles + (tl.zeros([M, BLOCK_K], tl.float32),)  # noqa: RUF005 - Triton has no (*tiles, x)
+    return tiles
+
+
+@triton.jit
+def multiply_add(sums, w, x_ptr, x_stride, R: tl.constexpr):
+    """sums[r] + w * x[r], where x_ptr points at the tile's places in row 0 of x."""
+    new = ()
+    for r in tl.static_range(R):
+        x = tl.load(x_ptr + r * x_stride).to(tl.float32)
+        new = new + (sums[r] + w * x,)  # noqa: RUF005
+    return new
+
+
+@triton.jit
+def row_sums(tile, ROWS: tl.constexpr, SPLIT: tl.constexpr):
+    """[ROWS * SPLIT, BLOCK_K] -> [ROWS]."""
+    return tl.sum(tl.reshape(tl.sum(tile, axis=1), [ROWS, SPLIT]), axis=1)
+
+
+def chunk(size: int, most: int = 256) -> int:
+    """The largest power of two that divides `size`, at most 256: 32 lanes of 16 bytes."""
+    return min(size & -size, most)
+
+
+def power_of_two(size: int) -> int:
+    return 1 << (size - 1).bit_length()

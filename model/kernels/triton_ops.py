@@ -1,0 +1,37 @@
+"""The operations as Triton kernels. Importing this imports triton."""
+
+import torch
+
+from model.config import TargetConfig
+from model.kernels import attention, experts, linear, router
+from model.kernels.ops import Ops
+
+# Below this, tensor cores cannot take a chunk, and lanes of a warp would stay idle.
+SMALLEST_FACTOR = 16
+
+
+def check_widths(config: TargetConfig, world_size: int) -> None:
+    """Raises ValueError if a width of this rank's share has no factor of 16."""
+    widths = {
+        "hidden_size": config.hidden_size,
+        "query heads * head_dim": config.num_heads // world_size * config.head_dim,
+        "expert_size": config.expert_size // world_size,
+    }
+    for name, width in widths.items():
+        if width % SMALLEST_FACTOR:
+            raise ValueError(
+                f"kernels triton: {name} is {width} a rank, no multiple of {SMALLEST_FACTOR}; use kernels torch"
+            )
+
+
+def build_triton_ops(device: torch.device) -> Ops:
+    return Ops(
+        name="triton",
+        norm_linear=linear.norm_linear,
+        add_linear=linear.add_linear,
+        attend=attention.attend,
+        route=router.build_route(device),
+        gate_up=experts.gate_up,
+        add_down=experts.add_down,
+        down=experts.down,
+    )

@@ -1,0 +1,85 @@
+"""The loads of a trial: rounds that warm up, and the one that is measured. Must not judge what was measured."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runners.engines import prompts
+from runners.engines.dialect import Dialect
+from runners.engines.measuring import measure
+from runners.engines.params import EngineParams
+from runners.engines.records import Endpoint, Load, Observation
+from runners.engines.wires import find
+
+# Two rounds whose token times differ by less than this are one level: what is left of a start is 2 % at most.
+STEADY_SHARE = 0.02
+# Servers behind these wires refuse `ignore_eos`: their answers end where the model says so.
+STRICT = ("openai", "transformers", "transformers-chat")
+# So that prompts of the rounds of a warm-up are never those that are measured.
+WARMUP_SEED = 1_000_003
+
+
+def load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
+    """What is measured. Raises ValueError for a file of prompts that cannot be used."""
+    wire = params.wire or dialect.wire
+    as_text = params.text_prompts or not find(wire).takes_ids
+    given = prompts.read_file(Path(params.prompt_file)) if params.prompt_file else None
+    return Load(
+        prompts=given or prompts.shipped(as_text=as_text, num_prompt_tokens=params.prompt_tokens),
+        num_requests=params.requests,
+        num_tokens=params.tokens,
+        concurrency=params.concurrency,
+        rate_per_s=params.rate_per_s,
+        seed=seed,
+        timeout_s=params.request_timeout_s,
+        ignore_eos=params.ignore_eos and wire not in STRICT,
+        realtime=params.realtime,
+        max_wait_share=params.max_wait_share,
+    )
+
+
+def unique(load: Load, seed: int) -> Load:
+    """The same with prompts that no prefix cache knows."""
+    return replace(load, prompts=prompts.make_unique(load.prompts, num=load.num_requests, seed=seed))
+
+
+def warm_up(
+    endpoint: Endpoint, wire: str, load: Load, params: EngineParams, *, is_unique: bool
+) -> tuple[dict[str, Any], Observation | None]:
+    """Rounds of requests until the token times of two are one level, or as many as are allowed.
+
+    Returns the record of the warm-up, and a round in which every request failed: there is nothing to measure then.
+    """
+    if not params.warmup_requests:
+        return {"iterations": 0, "discarded": 0, "found": False}, None
+    short: Load = replace(load, num_requests=max(params.warmup_requests, load.concurrency), rate_per_s=0.0)
+    times_s: list[float] = []
+    is_steady = False
+    while len(times_s) < params.warmup_rounds and not is_steady:
+        asked = unique(short, load.seed + WARMUP_SEED + len(times_s)) if is_unique else short
+        seen = measure(endpoint, wire, asked)
+        if all(answer.error for answer in seen.answers):
+            return _record(short, times_s, is_steady), seen
+        times_s.append(_level_s(seen))
+        is_steady = len(times_s) > 1 and abs(times_s[-1] - times_s[-2]) <= STEADY_SHARE * times_s[-1]
+    return _record(short, times_s, is_steady), None
+
+
+def _level_s(seen: Observation) -> float:
+    """Seconds a token; of a whole request where the server sends all tokens at once."""
+    return next((seen.values[name] for name in ("tpot_s", "e2e_s") if name in seen.values), 0.0)
+
+
+def _record(load: Load, times_s: Sequence[float], is_steady: bool) -> dict[str, Any]:
+    num = load.num_requests * len(times_s)
+    return {
+        "iterations": num,
+        "discarded": num,
+        "found": is_steady,
+        "tpot_s": list(times_s),
+        "spread": statistics.pstdev(times_s) / statistics.fmean(times_s) if len(times_s) > 1 and any(times_s) else None,
+    }
+
+

@@ -1,0 +1,94 @@
+"""The parameters of an engine's workload as one record. Must not start or ask anything."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from runners.contract import parse_params
+from runners.engines.limits import MAX_WAIT_SHARE
+
+# Lists of words; a text is taken apart as a shell would.
+WORD_LISTS = ("args", "speculative_args")
+PREFIX_CACHES = ("", "flush", "unique", "keep")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineParams:
+    """What is started and what is asked of it; docs/workloads.md describes each. Empty texts: the engine's own choice.
+
+    `args` go to every server, `speculative_args` only to one whose mode is not plain. Whatever begins with {model},
+    {draft}, {tp}, {host}, {port}, {python} in them or in `command` is filled in.
+    """
+
+    engine: str = "openai"
+    model: str = ""
+    draft: str = ""
+    served_model: str = ""  # the name under which the server has to offer the model, where it is not `model`
+    tp: int = 1
+    python: str = ""
+    command: str = ""
+    args: str = ""
+    speculative_args: str = ""
+    workdir: str = ""  # relative to the checkout; the checkout itself where empty
+    version: str = ""  # what the server has to call itself, where the arm's Python cannot tell
+    host: str = "127.0.0.1"
+    port: int = 0  # 0: a free one
+    url: str = ""  # a running server: nothing is started or stopped
+    wire: str = ""
+    requests: int = 16
+    tokens: int = 128  # new tokens of each request
+    prompt_tokens: int = 0  # of the shipped token ids; 0: as they are
+    text_prompts: bool = False  # the shipped texts in place of the shipped token ids, which mean nothing
+    prompt_file: str = ""
+    concurrency: int = 1
+    rate_per_s: float = 0.0  # above 0: an open loop
+    prefix_cache: str = ""  # flush, unique (prompts) or keep
+    request_timeout_s: float = 120.0
+    warmup_requests: int = 4  # of one round; rounds go on until steady
+    warmup_rounds: int = 5  # at most
+    stop_grace_s: float = 10.0
+    synthetic_accept_length: float = 0.0  # 0: as the draft does
+    ignore_eos: bool = True  # where the wire can say it
+    realtime: bool = False
+    max_wait_share: float = MAX_WAIT_SHARE  # of the client for a processor, before a trial is void
+
+
+def read_params(given: Mapping[str, Any]) -> EngineParams:
+    """Raises ValueError naming the parameter."""
+    params: EngineParams = parse_params(EngineParams, {name: _joined(name, value) for name, value in given.items()})
+    if params.prefix_cache not in PREFIX_CACHES:
+        raise ValueError(f"params: prefix_cache is {params.prefix_cache!r}, none of flush, unique, keep")
+    for name in ("requests", "tokens", "concurrency", "warmup_rounds"):
+        if getattr(params, name) < 1:
+            raise ValueError(f"params: {name} is {getattr(params, name)}, not at least 1")
+    if params.tokens < 2:
+        raise ValueError("params: tokens is 1, and one token has no time between tokens")
+    if not params.url and not params.model:
+        raise ValueError("params: model is empty: name what the server has to load, or the url of a running one")
+    return params
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port of http://HOST[:PORT]. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ValueError(f"params: url is {url!r}, not like http://127.0.0.1:8000")
+    return parts.hostname, parts.port or 80
+
+
+def filled(words: str, fields: Mapping[str, str]) -> tuple[str, ...]:
+    """The words of a command line with {model} and the like filled in; other braces (JSON) stay as they are."""
+    found = []
+    for word in shlex.split(words):
+        for name, value in fields.items():
+            word = word.replace(f"{{{name}}}", value)
+        found.append(word)
+    return tuple(found)
+
+
+def _joined(name: str, value: Any) -> Any:
+    if name in (*WORD_LISTS, "command") and isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
+    return value

@@ -1,0 +1,105 @@
+"""What /proc says of processes and ports. Reads only; signals nobody."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+LISTENING = "0A"  # st of /proc/net/tcp, in the kernel's own numbers
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below `root`, parents first; a zombie counts until it is waited for."""
+    children: dict[int, list[int]] = {}
+    for pid in _pids():
+        children.setdefault(parent_of(pid), []).append(pid)
+    found, waiting = [], [root]
+    while waiting:
+        parent = waiting.pop()
+        found += children.get(parent, [])
+        waiting += children.get(parent, [])
+    return found
+
+
+def parent_of(pid: int) -> int:
+    """0 if it is gone. The name in parentheses may hold anything."""
+    return int(_stat(pid)[1]) if _stat(pid) else 0
+
+
+def is_zombie(pid: int) -> bool:
+    return _stat(pid)[:1] == ["Z"]
+
+
+def name_of(pid: int) -> str:
+    """Engines rename their processes: VLLM::EngineCor."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def mapped_files(pid: int) -> set[str]:
+    """Files that a process has mapped; empty where we may not look."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return set()
+    columns = (line.split(maxsplit=5) for line in lines)
+    return {row[5] for row in columns if len(row) == 6 and row[5].startswith("/")}
+
+
+def holders(port: int) -> list[int]:
+    """Processes that listen on a TCP port, as far as we may see; empty where nobody does or all are hidden."""
+    inodes = set(_listening_inodes(port))
+    return [pid for pid in _pids() if inodes and inodes & set(_sockets(pid))]
+
+
+def is_listened_on(port: int) -> bool:
+    return any(True for _ in _listening_inodes(port))
+
+
+def free_port(host: str) -> int:
+    """A port nobody listens on now; another may take it first, which the identity of the listener shows."""
+    with socket.socket() as listener:
+        listener.bind((host, 0))
+        return int(listener.getsockname()[1])
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent and what follows."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].decode("ascii").split()
+    except OSError:
+        return []
+
+
+def _listening_inodes(port: int) -> Iterator[str]:
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
+                columns = line.split()
+                if columns[3] == LISTENING and int(columns[1].rpartition(":")[2], 16) == port:
+                    yield columns[9]
+
+
+def _sockets(pid: int) -> Iterator[str]:
+    folder = f"/proc/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                target = os.readlink(f"{folder}/{name}")
+                if target.startswith("socket:["):
+                    yield target[8:-1]

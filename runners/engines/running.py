@@ -1,0 +1,98 @@
+"""The server of one mode for as long as it is needed: what starts it, whether it is ready, and its end.
+
+Must not send it any request but the cheap one that asks whether it is ready.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from runners.contract import Launch, UnbuildableError
+from runners.engines import server as servers
+from runners.engines.control import asker
+from runners.engines.dialect import Dialect, Start
+from runners.engines.identity import listeners
+from runners.engines.params import EngineParams, address_of, filled
+from runners.engines.probe import Found, probe
+from runners.engines.processes import free_port
+from runners.engines.server import EngineError, Server
+
+PLAIN = "plain"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """`found`: what the arm's Python would load. `ending` is filled in when the server has been stopped."""
+
+    server: Server
+    found: Found = field(default_factory=Found)
+    ending: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -> Iterator[Running]:
+    """The server, ready, for the `with` block; then everything of it is ended. One that somebody else started
+    (`params.url`) is neither started nor ended.
+
+    Raises EngineError if it does not come up, UnbuildableError if the arm's Python has no such engine, ValueError for
+    parameters that cannot be.
+    """
+    if params.url:
+        host, port = address_of(params.url)
+        yield Running(server=Server(host=host, port=port, ask=asker(host, port)))
+        return
+    port = params.port or free_port(params.host)
+    python = servers.python_of(params.python, launch.subject_root)
+    cwd = launch.subject_root / params.workdir
+    start = starting(params, dialect, mode, python=python, port=port)
+    env = servers.environment(os.environ, start.env, python)
+    found = probe(python, dialect.modules, dialect.distributions, env=env, cwd=cwd) if dialect.modules else Found()
+    if found.error and not params.command:
+        raise UnbuildableError(found.error)  # it is about the arm and not about luck: no second try helps
+    ask = asker(params.host, port)
+    whole = Running(server=servers.start(start, env=env, cwd=cwd, host=params.host, port=port, ask=ask), found=found)
+    try:
+        servers.wait_ready(whole.server, lambda: is_ready(whole.server, dialect))
+        yield whole
+    finally:
+        whole.ending.update(servers.stop(whole.server, params.stop_grace_s))
+
+
+def starting(params: EngineParams, dialect: Dialect, mode: str, *, python: str, port: int) -> Start:
+    """Raises ValueError if nothing says how it is started, or acceptance cannot be made synthetic."""
+    command = params.command or dialect.command
+    if not command:
+        raise ValueError(f"params: command is empty, and a server of kind {dialect.name} has no usual one")
+    fields = {
+        "python": python,
+        "model": params.model,
+        "draft": params.draft,
+        "tp": str(params.tp),
+        "host": params.host,
+        "port": str(port),
+    }
+    texts = [command, params.args, params.speculative_args if mode != PLAIN else ""]
+    start = Start(argv=tuple(word for text in texts for word in filled(text, fields)))
+    if not params.synthetic_accept_length or mode == PLAIN:
+        return start
+    if dialect.synthetic is None:
+        raise ValueError(f"params: a server of kind {dialect.name} has no synthetic acceptance")
+    return dialect.synthetic(start, params)
+
+
+def is_ready(server: Server, dialect: Dialect) -> bool:
+    """Whoever else holds the port is found out at once. Raises EngineError."""
+    for path in dialect.ready:
+        status = server.ask("GET", path).status
+        if status == 0:
+            return False
+        if status == 200:
+            _, foreign = listeners(server)
+            if foreign:
+                raise EngineError(foreign.text)
+            return True
+        if status != 404:
+            return False
+    return False

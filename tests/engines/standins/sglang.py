@@ -1,0 +1,128 @@
+"""SGLang as its clients see it: /generate with cumulative events, /server_info, /flush_cache, names of 0.5.23 or older.
+
+`python -m sglang.launch_server` of a test's checkout ends here.
+"""
+
+import argparse
+import os
+from collections.abc import AsyncIterator
+
+from standins.script import Script, misbehave_at_start, read_script
+from standins.serving import (
+    Answer,
+    Event,
+    Json,
+    Route,
+    State,
+    Stream,
+    as_json,
+    as_text,
+    is_refused,
+    run,
+    serve,
+    sse,
+    tokens,
+)
+
+NUM_DRAFT_TOKENS = 4
+
+
+def main(version: str) -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("--model-path", "--host", "--port", "--tp", "--speculative-algorithm"):
+        parser.add_argument(name)
+    asked, _ = parser.parse_known_args()
+    script = read_script()
+    misbehave_at_start(script)
+    state = State(script=script, speculates=asked.speculative_algorithm is not None, accept=accept(script))
+    told = {**vars(asked), "version": script.version or version, "model_path": script.model or asked.model_path}
+    run(serve(state, routes(told), asked.host, int(asked.port)))
+
+
+def accept(script: Script) -> tuple[float, ...]:
+    simulated = os.environ.get("SGLANG_SIMULATE_ACC_LEN")
+    return script.accept if simulated is None or script.unsynthetic else (float(simulated),)
+
+
+def routes(told: Json) -> dict[str, Route]:
+    def info(state: State, _: Json) -> Answer:
+        return as_json({**told, "status": "ready", "internal_states": [{}]})
+
+    def model_info(state: State, _: Json) -> Answer:
+        return as_json({"model_path": told["model_path"]})
+
+    def models(state: State, _: Json) -> Answer:
+        return as_json({"object": "list", "data": [{"id": told["model_path"], "object": "model"}]})
+
+    def ready(state: State, _: Json) -> Answer:
+        return as_text("", 200 if state.is_ready else 503)
+
+    return {
+        "/ready": ready,
+        "/server_info": info,
+        "/get_server_info": info,
+        "/model_info": model_info,
+        "/get_model_info": model_info,
+        "/v1/models": models,
+        "/flush_cache": flush,
+        "/metrics": metrics,
+        "/generate": generate,
+    }
+
+
+def flush(state: State, _: Json) -> Answer:
+    return as_text("Flush cache failed.\n", 400) if state.running else as_text("Cache flushed.\n")
+
+
+def metrics(state: State, _: Json) -> Answer:
+    """Counters move when a request has ended."""
+    made = state.generated + state.script.extra_tokens * state.num_requests
+    label = '{engine_type="unified",is_streaming="True",model_name="m"}'
+    return as_text(
+        "# HELP sglang:generation_tokens_total Number of generation tokens processed.\n"
+        "# TYPE sglang:generation_tokens_total counter\n"
+        f"sglang:generation_tokens_total{label} {made}\n"
+    )
+
+
+def generate(state: State, body: Json) -> Answer | Stream:
+    if is_refused(state):
+        state.num_requests += 1
+        return as_json({"error": {"message": "too many requests"}}, 500)
+    return events(state, body)
+
+
+async def events(state: State, body: Json) -> AsyncIterator[bytes]:
+    prompt = body.get("input_ids") or body.get("text")
+    try:
+        async for event in tokens(state, prompt, body["sampling_params"]["max_new_tokens"]):
+            text = " ".join(map(str, event.ids))
+            yield sse({"text": text, "output_ids": event.ids, "meta_info": meta(state, event, prompt)})
+    except RuntimeError as error:
+        yield sse({"error": {"message": str(error), "type": "invalid_request_error", "code": 400}})
+    yield sse("[DONE]")
+
+
+def meta(state: State, event: Event, prompt: object) -> Json:
+    script = state.script
+    found: Json = {"id": "1", "prompt_tokens": len(prompt) if isinstance(prompt, list) else 8, "finish_reason": None}
+    if script.usage:
+        found["completion_tokens"] = len(event.ids)
+    if not event.is_last:
+        return found
+    found["finish_reason"] = {"type": "length", "length": len(event.ids)}
+    if event.cycles and script.names != "none":
+        found |= speculation(script, event)
+    elif script.names == "older":
+        found["spec_verify_ct"] = 0
+    return found
+
+
+def speculation(script: Script, event: Event) -> Json:
+    """Of the last message of a request. The first token is that of prefill."""
+    accepted = len(event.ids) - 1 - event.cycles
+    drafted = event.cycles * (NUM_DRAFT_TOKENS - 1)
+    common = {"spec_verify_ct": event.cycles, "spec_accept_length": len(event.ids) / event.cycles}
+    if script.names == "new":
+        return {**common, "spec_num_correct_drafts": accepted, "spec_num_proposed_drafts": drafted}
+    return {**common, "spec_accept_token_num": accepted, "spec_draft_token_num": drafted}

@@ -1,0 +1,118 @@
+"""vLLM as its clients see it: /v1/completions, /version, /metrics with its counters and their `_created` twins.
+
+`python -m vllm.entrypoints.openai.api_server` of a test's checkout ends here.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import AsyncIterator
+
+from standins.script import Script, misbehave_at_start, read_script
+from standins.serving import (
+    Answer,
+    Event,
+    Json,
+    Route,
+    State,
+    Stream,
+    as_json,
+    as_text,
+    is_refused,
+    run,
+    serve,
+    sse,
+    tokens,
+)
+
+
+def main(version: str) -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("--model", "--host", "--port", "--tensor-parallel-size", "--speculative-config"):
+        parser.add_argument(name)
+    asked, _ = parser.parse_known_args()
+    script = read_script()
+    misbehave_at_start(script)
+    config = json.loads(asked.speculative_config or "{}")
+    state = State(script=script, speculates=bool(config), accept=accept(script, config))
+    run(serve(state, routes(script.version or version, script.model or asked.model), asked.host, int(asked.port)))
+
+
+def accept(script: Script, config: Json) -> tuple[float, ...]:
+    if config.get("rejection_sample_method") == "synthetic" and not script.unsynthetic:
+        return (float(config["synthetic_acceptance_length"]),)
+    return tuple(min(one, config.get("num_speculative_tokens", 3) + 1) for one in script.accept)
+
+
+def routes(version: str, model: str) -> dict[str, Route]:
+    def health(state: State, _: Json) -> Answer:
+        return as_text("", 200 if state.is_ready else 503)
+
+    def told(state: State, _: Json) -> Answer:
+        return as_json({"version": version})
+
+    def models(state: State, _: Json) -> Answer:
+        return as_json({"object": "list", "data": [{"id": model, "root": model, "max_model_len": 1024}]})
+
+    def complete(state: State, body: Json) -> Answer | Stream:
+        if is_refused(state):
+            state.num_requests += 1
+            return as_json({"error": {"message": "EngineCore encountered an issue.", "code": 500}}, 500)
+        return events(state, body, model)
+
+    return {
+        "/health": health,
+        "/version": told,
+        "/v1/models": models,
+        "/metrics": metrics,
+        "/v1/completions": complete,
+    }
+
+
+def metrics(state: State, _: Json) -> Answer:
+    lines = counter("vllm:generation_tokens", state.generated + state.script.extra_tokens * state.num_requests)
+    if state.speculates:
+        accepted = state.generated - state.completed - state.cycles
+        lines += counter("vllm:spec_decode_num_drafts", state.cycles)
+        lines += counter("vllm:spec_decode_num_draft_tokens", 3 * state.cycles)
+        lines += counter("vllm:spec_decode_num_accepted_tokens", accepted)
+        lines += counter("vllm:spec_decode_num_accepted_tokens_per_pos", accepted, ',position="0"')
+    return as_text("\n".join(lines) + "\n")
+
+
+def counter(name: str, value: float, more: str = "") -> list[str]:
+    label = f'{{engine="0",model_name="m"{more}}}'
+    return [
+        f"# HELP {name}_total Total.",
+        f"# TYPE {name}_total counter",
+        f"{name}_total{label} {float(value)}",
+        f"# HELP {name}_created Total.",
+        f"# TYPE {name}_created gauge",
+        f"{name}_created{label} {time.time()}",
+    ]
+
+
+async def events(state: State, body: Json, model: str) -> AsyncIterator[bytes]:
+    count = 0
+    try:
+        async for event in tokens(state, body["prompt"], body["max_tokens"]):
+            yield sse(chunk(model, event, event.ids[count:]))
+            count = len(event.ids)
+    except RuntimeError as error:
+        yield sse({"error": {"message": str(error), "type": "InternalServerError", "param": None, "code": 500}})
+    else:
+        if state.script.usage:
+            usage = {"prompt_tokens": 8, "completion_tokens": count, "total_tokens": count + 8}
+            yield sse({"id": "cmpl-1", "object": "text_completion", "model": model, "choices": [], "usage": usage})
+    yield sse("[DONE]")
+
+
+def chunk(model: str, event: Event, ids: list[int]) -> Json:
+    choice = {
+        "index": 0,
+        "text": " ".join(map(str, ids)),
+        "logprobs": None,
+        "finish_reason": "length" if event.is_last else None,
+        "token_ids": ids,
+    }
+    return {"id": "cmpl-1", "object": "text_completion", "model": model, "choices": [choice]}

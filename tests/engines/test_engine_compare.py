@@ -1,0 +1,152 @@
+"""Engines through the whole command line: commits of a repository whose servers are stand-ins, to a verdict."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from engine_support import codes, engine_project, is_alive, plan, rows, sets, texts, wait_for
+
+from perfguard.store import open_store
+
+EAGLE3 = ("--set", "speculative_args=--speculative-algorithm EAGLE3")
+NGRAM = ("--set", 'speculative_args=--speculative-config \'{"method": "ngram", "num_speculative_tokens": 3}\'')
+
+
+def two_commits(folder, engine, base, head):
+    project = engine_project(folder, engine, **base)
+    project.commit(plan(**head))
+    return project
+
+
+def test_a_longer_time_between_tokens_is_a_regression(tmp_path):
+    """Ten times the time: no busy machine hides it. Old field names on one side, new ones on the other."""
+    project = two_commits(tmp_path, "sglang", {"gap_s": 0.004, "names": "old"}, {"gap_s": 0.04, "names": "new"})
+    comparison = project.compare("-w", "sglang-eagle3", *sets(), code=1)
+    assert comparison["outcome"] == "REGRESSION"
+    by_name = {metric["name"]: metric for metric in comparison["metrics"]}
+    assert by_name["eagle3_output_throughput"]["slowdown"] > 1.5
+    assert by_name["eagle3_accept_length"]["outcome"] == "EQUIVALENT"
+    assert list((project.cache / "work").iterdir()) == []
+
+
+def test_two_equal_commits_are_no_regression_and_have_equal_accept_lengths(tmp_path):
+    project = two_commits(tmp_path, "vllm", {"gap_s": 0.004}, {"gap_s": 0.004, "more": {"a": "comment"}})
+    comparison = project.compare("-w", "vllm-ngram", "--no-confirm", *NGRAM, *sets(), code=(0, 3, 4))
+    assert comparison["outcome"] != "REGRESSION"
+    (accepted,) = (metric for metric in comparison["metrics"] if metric["exact"])
+    assert (accepted["name"], accepted["base_median"], accepted["head_median"]) == ("ngram_accept_length", 2.0, 2.0)
+
+
+def test_another_accept_length_is_named_with_exact_numbers(tmp_path):
+    """One token of prefill, then cycles of 3: 7 tokens in 2 cycles. Of 1, 2, 1, 2: in 4."""
+    project = two_commits(tmp_path, "sglang", {"accept": [3]}, {"accept": [1, 2]})
+    comparison = project.compare("-w", "sglang-eagle3", "--no-confirm", *EAGLE3, *sets(), code=(0, 1, 3))
+    metric = next(metric for metric in comparison["metrics"] if metric["name"] == "eagle3_accept_length")
+    said = " ".join(reason["text"] for reason in [*metric["reasons"], *comparison["reasons"]])
+    assert "eagle3_accept_length is 3.5 in every base launch and 1.75 in every head launch" in said
+    (speculation,) = comparison["speculation"]
+    assert (speculation["accept_length"]["finding"], speculation["accept_length"]["base"]) == ("changed", 3.5)
+
+
+def test_an_engine_that_is_not_the_one_that_was_started_makes_the_comparison_invalid(tmp_path):
+    project = two_commits(tmp_path, "vllm", {}, {"version": "0.5.5"})
+    comparison = project.compare("-w", "vllm", *sets(), code=4)
+    assert codes(comparison) == ["wrong_engine"]
+    assert "first run of head: the server on port" in texts(comparison)
+    assert "says it is version 0.5.5; this side's is 0.5.6" in texts(comparison)
+
+
+def test_a_start_that_fails_once_is_tried_again_in_its_slot(tmp_path):
+    project = engine_project(tmp_path, "sglang", die_once=str(tmp_path / "died"))
+    project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets())
+    trials = stored_trials(project)
+    tried = [(trial.stage, trial.attempt, trial.status) for trial in trials]
+    assert tried == [(0, 0, "crashed"), (0, 1, "ok"), (1, 0, "ok")]
+    assert "out of memory, once" in trials[0].reasons[0].text
+    engine = trials[2].record["engine"]["load"]
+    assert (engine["version"], engine["model"], engine["stop"]["left"]) == ("0.5.6", "models/tiny", [])
+
+
+def stored_trials(project):
+    with open_store(project.db, read_only=True) as store:
+        (campaign,) = store.campaigns(1)
+        return store.trials(campaign.id)
+
+
+def test_the_price_list_of_a_large_model_needs_no_gpu(tmp_path):
+    project = engine_project(tmp_path, "sglang")
+    project.git("tag", "v0.5.6")
+    project.commit(plan(gap_s=0.003))
+    arguments = ("compare", "v0.5.6", "main", "--repo", str(project.repo), "-w", "sglang-kimi-eagle3", "--plan-only")
+    said = project.run(*arguments, cwd=tmp_path).stdout
+    assert "a launch: 13 min to load, 60 s measured" in " ".join(said.split()), said
+    assert "earliest REGRESSION" in said
+
+
+@pytest.fixture
+def running(tmp_path):
+    """A running stand-in of vLLM with commits beside it; (project, url)."""
+    project = two_commits(tmp_path, "vllm", {"gap_s": 0.004}, {"gap_s": 0.003})
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", "models/tiny"]
+    place = ["--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen([*command, *place], cwd=project.repo, stdout=subprocess.DEVNULL)
+    wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "the server")
+    yield project, f"http://127.0.0.1:{port}"
+    server.kill()
+    server.wait()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_running_servers_are_measured_with_a_weaker_promise_that_is_said(running):
+    project, url = running
+    comparison = project.compare("-w", "vllm", "--url", url, *sets(), code=(0, 3), base="HEAD", head="HEAD")
+    assert comparison["scope"] == "attached"
+    assert "ATTACHED" in codes(comparison)
+    assert f"both sides asked one and the same server, {url}" in texts(comparison)
+    assert "(scope attached: servers that were running already)" in comparison["sentence"]
+    assert "only launches of our own" in comparison["conclusions"]["can"]
+    assert "agrees" in project.run("replay", "latest").stdout
+
+
+def test_one_running_server_against_one_of_our_own_is_refused(tmp_path):
+    project = engine_project(tmp_path, "vllm")
+    options = ("--head-set", "url=http://127.0.0.1:1", *sets())
+    done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", *options, code=2)
+    assert "only head is a running server" in done.stderr
+    running = ("--set", "url=http://127.0.0.1:1", *sets())
+    project.commit(plan(gap_s=0.003))
+    done = project.run("bisect", "HEAD~1", "HEAD", "-w", "vllm", *running, code=2)
+    assert "a url is one that runs" in done.stderr
+
+
+def test_a_killed_perfguard_leaves_no_engine_and_no_shared_memory_behind_the_next_start(tmp_path):
+    """SIGKILL of perfguard and of its supervisor in mid-trial: an orphan in its own session, and a name in /dev/shm."""
+    pids, name = tmp_path / "pids", f"psm_perfguard_{os.getpid()}"
+    project = engine_project(tmp_path, "vllm", orphan=True, pids=str(pids), shared_memory=name, gap_s=0.5)
+    measuring = project.start("run", "HEAD", "-w", "vllm", *sets(), said=tmp_path / "said")
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2, "the engine's processes")
+    wait_for(Path("/dev/shm", name).exists, "shared memory")
+    for pid in supervisors_of(measuring.pid):
+        os.kill(pid, signal.SIGKILL)
+    os.kill(measuring.pid, signal.SIGKILL)
+    measuring.wait()
+    time.sleep(0.2)
+    project.write(plan())
+    project.git("commit", "-qam", "an engine that does as told")
+    project.run("run", "HEAD", "--trials", "1", "-w", "vllm", *sets())
+    assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
+    assert not Path("/dev/shm", name).exists()
+    assert rows(project.db, "SELECT count(*) FROM trials WHERE status = 'ok'") == [(2,)]
+
+
+def supervisors_of(pid):
+    """Children of a process whose command line is that of the supervisor of trials."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found if b"warden.py" in Path(f"/proc/{child}/cmdline").read_bytes()]

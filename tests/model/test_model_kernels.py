@@ -1,0 +1,62 @@
+"""Triton kernels against PyTorch, on the CPU: Triton's interpreter runs them as they stand."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+ROOT = Path(__file__).resolve().parents[2]
+# Sums of up to 128 products in another order; and two units in the last place of bfloat16, of the largest value:
+# the interpreter cuts off where a card rounds.
+LIMITS = {"float32": 3e-6, "bfloat16": 2**-6}
+
+@pytest.fixture(scope="session")
+def found(tmp_path_factory):
+    """One interpreter for all cases; parallel test workers share it."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with open(shared / "kernels.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stored = shared / "kernels.json"
+        if not stored.exists():
+            interpret(tmp_path_factory.mktemp("kernels"), stored)
+        return json.loads(stored.read_text())
+
+
+def interpret(folder, stored):
+    command = [sys.executable, str(Path(__file__).with_name("kernels_worker.py")), "cpu", str(stored), str(folder)]
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+OPERATIONS = ("norm_linear", "linear", "add_linear", "route", "gate_up", "down", "add_down")
+ROWS = {"float32": (1, 3, 20), "bfloat16": (3,)}
+CASES = [f"{operation}-{dtype}-{n}" for dtype, rows in ROWS.items() for n in rows for operation in OPERATIONS]
+ATTENDED = [f"attend-{dtype}-{shape}" for dtype in LIMITS for shape in ("1x1", "3x4", "2x1")]
+
+
+def test_every_case_was_run_and_no_other(found):
+    assert sorted(found["differences"]) == sorted(CASES + ATTENDED)
+
+
+@pytest.mark.parametrize("case", CASES + ATTENDED)
+def test_a_kernel_computes_what_pytorch_computes(found, case):
+    assert found["differences"][case] <= LIMITS[case.split("-")[1]]
+
+
+@pytest.mark.parametrize("mode", ["plain", "eagle3"])
+def test_sequences_decoded_by_kernels_get_the_tokens_of_the_modules(found, mode):
+    tokens = found["tokens"]
+    assert tokens[f"{mode}-triton"] == tokens[f"{mode}-torch"]
+    assert all(len(ids) == 3 for ids in tokens[f"{mode}-triton"])
+
+
+def test_speculation_over_kernels_emits_what_plain_decoding_over_kernels_emits(found):
+    assert found["tokens"]["eagle3-triton"] == found["tokens"]["plain-triton"]
