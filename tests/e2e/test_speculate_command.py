@@ -44,7 +44,9 @@ def test_win_tie_and_loss_replay_and_report(fake, speed, result, code):
 
 
 def test_a_block_is_one_launch_and_a_confirming_one_is_four_of_the_same_build(fake):
-    speculate(fake, "--set", "eagle3_speed=50", code=1)
+    wanted = speculate(fake, "--set", "eagle3_speed=50", code=1)["id"]
+    assert "one mode of a comparison of two" in fake.run("compare", wanted, "HEAD", code=2).stderr
+    assert "differ in mode" in fake.run("bisect", wanted, code=2).stderr
     trials = rows(fake.db, "SELECT stage, build, json_extract(record, '$.launch') FROM trials WHERE stage > 0")
     assert {build for _, build, _ in trials} == {1}
     assert [len({launch for stage, _, launch in trials if stage == number}) for number in (1, 2)] == [2, 1]
@@ -58,10 +60,10 @@ def test_the_price_list_measures_nothing(fake):
 
 
 def test_several_batch_sizes_share_alpha_and_the_worst_of_them_gives_the_code(fake):
-    found = speculate(fake, "--set", "eagle3_speed=50", "--concurrency", "1,4", "--alpha", "0.1", code=1)
+    found = speculate(fake, "--set", "eagle3_speed=50", "--concurrency", "1,4", "--max-blocks", "3", code=1)
     assert found["schema"] == "perfguard/speculations@1"
     assert [one["workload"]["params"]["batch"] for one in found["comparisons"]] == [1, 4]
-    assert [one["alpha"] for one in found["comparisons"]] == [0.05, 0.05]
+    assert [one["alpha"] for one in found["comparisons"]] == [0.025, 0.025]
     assert len({one["seed"] for one in found["comparisons"]}) == 2
 
 

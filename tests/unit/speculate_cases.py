@@ -69,5 +69,3 @@ def judged(
 def speculation_is(factor: float) -> Callable[[str], float]:
     """Eagle3 so many times as fast as 100 token/s of plain decoding."""
     return lambda side: 100.0 * (factor if side == "head" else 1.0)
-
-
