@@ -95,16 +95,22 @@ def _same_model(wanted: str, name: str) -> bool:
 
 def _mapped(server: Server, found: Found) -> set[str]:
     """Shared objects of the package that its processes have loaded, by their real place."""
-    inside = f"/{found.module}/" if found.module else "\0"
     files = {path for pid in pids(server) for path in processes.mapped_files(pid)}
-    return {path for path in files if inside in path and ".so" in path}
+    return {path for path in files if ".so" in path and is_of_package(path, found)}
+
+
+def is_of_package(path: str, found: Found) -> bool:
+    """Whether a file lies in the package that was found, or in an installed one of that name.
+
+    A folder of that name is not enough: environments are called after the engine in them.
+    """
+    if found.folder is None:
+        return False
+    return Path(path).is_relative_to(found.folder) or f"site-packages/{found.module}/" in path
 
 
 def _elsewhere(mapped: set[str], found: Found) -> Iterator[Reason]:
     """The package that this Python finds is not the one whose binaries the server has loaded."""
     strangers = sorted(path for path in mapped if found.folder and not Path(path).is_relative_to(found.folder))
-    # A binary may be named like the package and belong to another one (sgl_kernel/…/sglang/…): only those that lie in
-    # a package of that name count.
-    strangers = [path for path in strangers if f"site-packages/{found.module}/" in path]
     if strangers:
         yield Reason(code=CODE, text=f"the server loaded {strangers[0]}, but {found.module} lies in {found.folder}")
