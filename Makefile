@@ -33,4 +33,4 @@ $(READY): requirements.lock pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf .venv .venv-engines .pytest_cache .mypy_cache .ruff_cache dist

@@ -14,6 +14,7 @@ from perfguard import __version__
 from perfguard.bundle import runner_fingerprint
 from perfguard.errors import UsageError
 from perfguard.machine.host import machine_fingerprint
+from perfguard.modes import of_mode
 from perfguard.policy import Policy
 from perfguard.records import Arm, Campaign, Revision, Scope, Side, Workload
 from perfguard.scopes import ATTACHED, check_scope, effective_scope, scoped_policy
@@ -33,6 +34,7 @@ class Wish:
     env: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     python: str = ""
+    mode: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ def _arm(wish: Wish, request: Request, repository: Repository) -> Arm:
         source, path = bench_source(request.bench_from, repository)
         revision = repository.with_files(revision, source, path)
     with_params(request.workload, wish.params)  # an unknown parameter is an error now, not at the first launch
-    return Arm(side=wish.side, revision=revision, env=wish.env, params=wish.params, python=wish.python)
+    return Arm(side=wish.side, revision=revision, env=wish.env, params=wish.params, python=wish.python, mode=wish.mode)
 
 
 def bench_source(text: str, repository: Repository) -> tuple[Revision, str]:
@@ -136,5 +138,6 @@ def method_of(arms: tuple[Arm, ...], repository: Repository, *, claimed: float |
 
 
 def arm_workload(campaign: Campaign, arm: Arm) -> Workload:
-    """The workload as this arm runs it: its own parameters on top of the common ones."""
-    return with_params(campaign.workload, arm.params)
+    """The workload as this arm runs it: its own parameters on top of the common ones, and its mode if it has one."""
+    workload = with_params(campaign.workload, arm.params)
+    return of_mode(workload, arm.mode) if arm.mode else workload

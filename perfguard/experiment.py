@@ -23,6 +23,7 @@ from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdic
 from perfguard.launching import Launcher
 from perfguard.machine.hold import Holder, hold_machine
 from perfguard.machine_history import remember, with_links
+from perfguard.modes import with_one_build
 from perfguard.policy import Policy, stored_policy
 from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import Arm, BlockPlan, Campaign, Decision, Extension, Trial
@@ -69,7 +70,8 @@ def planned_blocks(campaign: Campaign) -> list[BlockPlan]:
     """Every block of both stages with its spares, drawn from the seed before anything runs."""
     sizes = {1: campaign.policy["max_blocks"], 2: campaign.policy["max_confirm_blocks"]}
     places = [(stage, index) for stage, size in sizes.items() for index in range(with_spares(size))]
-    return [plan_block(campaign.seed, stage, index, campaign.policy["confirm_builds"]) for stage, index in places]
+    builds = campaign.policy["confirm_builds"]
+    return with_one_build(campaign, [plan_block(campaign.seed, stage, index, builds) for stage, index in places])
 
 
 def with_spares(size: int) -> int:
@@ -80,7 +82,6 @@ def with_spares(size: int) -> int:
 class Session:
     """One process measuring one campaign. `trials` mirrors what is stored, in the order it ran. `budget_s`: None for
     the policy's, 0 for none."""
-
     campaign: Campaign
     plans: list[BlockPlan]
     trials: list[Trial]
@@ -290,8 +291,7 @@ def is_over_budget(session: Session, plan: BlockPlan) -> bool:
 
     The unmeasured first runs of builds that it needs are part of its cost.
     """
-    budget_s = session.policy.budget_s if session.budget_s is None else session.budget_s
-    if not budget_s:
+    if not (budget_s := session.policy.budget_s if session.budget_s is None else session.budget_s):
         return False
     spent_s = time.monotonic() - session.started_s
     num_launches = 4 + len(_missing_builds(session, plan))

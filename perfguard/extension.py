@@ -12,6 +12,7 @@ from perfguard.comparable import refuse_other_conditions
 from perfguard.errors import UsageError
 from perfguard.experiment import Observer, measure_to_verdict, with_spares
 from perfguard.judging import judge
+from perfguard.modes import with_one_build
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import BlockPlan, Campaign, Extension, Outcome
 from perfguard.stats.design import choose_design
@@ -61,7 +62,7 @@ def plan_extension(
         campaign=campaign,
         extension=extension,
         policy=extension_policy(policy, extension),
-        plans=tuple(planned_blocks(extension, policy.confirm_builds)),
+        plans=tuple(with_one_build(campaign, planned_blocks(extension, policy.confirm_builds))),
     )
     plans = (*store.blocks(campaign.id), *planned.plans)
     if judge(campaign, plans, store.trials(campaign.id), (*extensions, extension)).next_plan is None:

@@ -12,7 +12,9 @@ from perfguard.conclusions import conclusions, next_step
 from perfguard.conditions.assessment import Assessment, assess, conditions_json, links_of
 from perfguard.conditions.effects import with_findings
 from perfguard.engine_facts import engine_json, engine_note
+from perfguard.modes import are_compared
 from perfguard.origin import OriginJudgement, judge_origin
+from perfguard.payoff import in_words, payoff
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import (
     BlockPlan,
@@ -237,6 +239,9 @@ def verdict_json(
         next_step=next_step(campaign, decision),
         stopped=stopped,
     )
+    if are_compared(campaign):
+        told = payoff(campaign, judgement.survey.blocks, counted_trials(judgement.survey.blocks, trials), decision)
+        comparison |= in_words(campaign, comparison, decision, said, told)
     more = {
         "extensions": [asdict(extension) for extension in extensions],
         "cached_builds": cached_builds(trials),
@@ -260,9 +265,13 @@ def speculation_json(
     """For each speculative mode what lies in accept length and what in cycle time; nothing where nothing compares."""
     if outcome is Outcome.INVALID:
         return []
+    return [asdict(found) for found in speculation(campaign, blocks, counted_trials(blocks, trials))]
+
+
+def counted_trials(blocks: Sequence[BlockValues], trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that these blocks consist of, in the order they ran."""
     whole = {(block.stage, block.index) for block in blocks}
-    counted = [trial for trial in last_attempts(trials).values() if (trial.stage, trial.block) in whole]
-    return [asdict(found) for found in speculation(campaign, blocks, counted)]
+    return [trial for trial in last_attempts(trials).values() if (trial.stage, trial.block) in whole]
 
 
 def with_extensions(decision: Decision, extensions: Sequence[Extension]) -> Decision:

@@ -15,6 +15,7 @@ from perfguard.bundle import bundle_root
 from perfguard.campaign import arm_workload
 from perfguard.holding import InHand
 from perfguard.judging import WARM_STAGE
+from perfguard.modes import are_compared, shared
 from perfguard.pinned_args import pins_of_first_runs
 from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial
 from perfguard.stats.plan import order_of_modes
@@ -54,8 +55,12 @@ class Launcher:
     def make_build(self, arm: Arm, number: int) -> tuple[str, ...]:
         """Check an arm out and run its setup there, or take build 1 from the cache of builds. Raises BuildError.
 
-        Returns what a person should hear about the cache.
+        Modes of one commit share its builds. Returns what a person should hear about the cache.
         """
+        twins = [key for key in self.builds if key[1] == number and are_compared(self.campaign)]
+        for twin in twins:
+            self.builds[arm.side, number], self.provided[arm.side, number] = self.builds[twin], self.provided[twin]
+            return ()
         builder = Builder(campaign=self.campaign, repository=self.repository, workspace=self.workspace)
         provided = builder.build(arm, number)
         self.builds[arm.side, number] = provided.build
@@ -103,7 +108,7 @@ class Launcher:
         return self._launch(arm, 1, stage=stage, block=block, slot=slot, attempt=attempt)
 
     def measure_quad(self, plan: BlockPlan, attempt: int) -> tuple[Trial, ...]:
-        """All four trials of a block from one launch, in caches that belong to neither arm."""
+        """All four trials of a block from one launch, in caches that belong to neither arm (or to both, as modes)."""
         launch_id = f"{self.campaign.id}-s{plan.stage}b{plan.index}qa{attempt}"
         modes = order_of_modes(self.campaign.seed, launch_id, self.campaign.workload.modes)
         folder = self.workspace.folder / "shared"
@@ -112,9 +117,10 @@ class Launcher:
             arm = self.campaign.arms["AB".index(side)]
             number = int(plan.builds[slot])
             own = self._request(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
-            caches = folder / "caches"
-            shared = replace(own, caches=caches, folder=folder / launch_id, cache_state=state_of(caches))
-            requests.append(replace(shared, workload=replace(own.workload, modes=modes)))
+            caches = own.caches if arm.mode else folder / "caches"
+            together = replace(own, caches=caches, folder=folder / launch_id, cache_state=state_of(caches))
+            together_modes = own.workload.modes if arm.mode else modes
+            requests.append(replace(together, workload=replace(own.workload, modes=together_modes)))
         return self._watched(requests[0], lambda: run_quad(launch_id, requests, bundle=bundle_root()))
 
     def _launch(self, arm: Arm, number: int, *, stage: int, block: int, slot: int, attempt: int) -> Trial:
@@ -126,7 +132,9 @@ class Launcher:
         return self._watched(request, lambda: (run(),))[0]
 
     def _watched(self, request: TrialRequest, launch: Callable[[], Sequence[Trial]]) -> tuple[Trial, ...]:
-        return self.machine.watched({**os.environ, **request.arm.env}, launch)
+        trials = self.machine.watched({**os.environ, **request.arm.env}, launch)
+        modes = {arm.side: arm.mode for arm in self.campaign.arms}
+        return tuple(shared(t, mode, request.workload) if (mode := modes[t.side]) else t for t in trials)
 
     def _request(self, arm: Arm, number: int, *, stage: int, block: int, slot: int, attempt: int) -> TrialRequest:
         build = self.builds[arm.side, number]

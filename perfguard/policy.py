@@ -50,6 +50,9 @@ class Policy:
     confirm_builds: int = 8
     # Stage two runs unless a person says otherwise; without it a change ends as SUSPECT.
     is_confirmed: bool = True
+    # Stage two keeps alpha by itself, for suspicions that may owe more to luck than their orders say: two modes of one
+    # launch have one copy each, whose luck moves both trials of a mode. It takes four blocks then instead of three.
+    confirms_alone: bool = False
     # Pause before each trial, as a share of the measured part, against neighbours with a period near the
     # trial's; and its cap.
     pause_share: float = 0.2

@@ -37,7 +37,8 @@ class Spec:
 
     `result` and `ready` hold "{rank}", which each rank replaces by its own number. `ready` is created (empty)
     when loading and warm-up have ended and the measured part begins. `slots`, where it is not empty, asks for so many
-    instances in this one launch: the subject root of each, in the order they are built in.
+    instances in this one launch: the subject root of each, in the order they are built in. `slot_modes`, where it
+    is not empty, names the one mode of each slot; then slots of one root share one instance.
     """
 
     trial: str
@@ -49,6 +50,7 @@ class Spec:
     result: str
     ready: str
     slots: tuple[str, ...] = ()
+    slot_modes: tuple[str, ...] = ()
     schema: str = SPEC_SCHEMA
 
 
@@ -106,7 +108,8 @@ def write(path: str | Path, message: Spec | Result) -> None:
 
 def read_spec(path: str | Path) -> Spec:
     spec = _read(path, Spec, SPEC_SCHEMA)
-    return Spec(**{**vars(spec), "modes": tuple(spec.modes), "slots": tuple(spec.slots)})
+    lists = {name: tuple(getattr(spec, name)) for name in ("modes", "slots", "slot_modes")}
+    return Spec(**{**vars(spec), **lists})
 
 
 def read_result(path: str | Path) -> Result:

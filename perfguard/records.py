@@ -79,13 +79,15 @@ class Revision:
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One side of a comparison: commit + patch + environment variables + workload parameters."""
+    """One side of a comparison: commit + patch + environment variables + workload parameters; `mode`: the one it runs,
+    empty for all modes of the workload."""
 
     side: Side
     revision: Revision
     env: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     python: str = ""
+    mode: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +159,8 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineReading:
-    """One reading of the machine's own history: what it could do at a time, apart from any comparison.
-
-    `source`: the campaign that gave it, or "bench". `facts`: what was known of the machine then, as texts.
-    """
+    """One reading of the machine's own history: what it could do at a time, apart from any comparison. `source`:
+    the campaign that gave it, or "bench". `facts`: what was known of the machine then, as texts."""
 
     name: str
     unit: str

@@ -77,6 +77,9 @@ def recalled(store: Store, wanted: str) -> tuple[Campaign, Wish]:
     facts = stored_facts(store, wanted, "head")
     campaign = store.campaign(facts.id)
     arm = next(arm for arm in campaign.arms if arm.side == facts.side)
+    if arm.mode:
+        text = f"{facts.label} is one mode of a comparison of two, which is no base for another commit"
+        raise UsageError(text, f"perfguard compare {arm.revision.commit[:12]} HEAD -w {campaign.workload.name}")
     env = dict(arm.env)
     if campaign.workload.command:
         then = {n: str(v) for n, v in facts.fields.get(f.ENVIRONMENT, {}).items() if matters(n)}

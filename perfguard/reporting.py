@@ -7,6 +7,7 @@ from typing import Any
 
 from perfguard.errors import UsageError
 from perfguard.explain import explain_claim, explain_stored
+from perfguard.modes import are_compared
 from perfguard.records import Campaign, Trial
 from perfguard.report import raw
 from perfguard.report.bisect import bisect_markdown
@@ -72,6 +73,8 @@ def hypothesis_rows(
     store: Store, campaign: Campaign, verdict: Mapping[str, Any], trials: Sequence[Trial]
 ) -> list[dict[str, str]]:
     """Of the number that was believed, if one was named; else of the two sides where they came out differently."""
+    if are_compared(campaign):
+        return []  # the sides are one commit; how its modes differ is the report itself
     primary = [metric for metric in campaign.workload.metrics if metric.primary]
     if "claimed" in campaign.method and primary:
         return rows(explain_claim(store, campaign, trials, primary[0], campaign.method["claimed"]))

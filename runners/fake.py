@@ -47,12 +47,16 @@ class FakeParams:
     speed: float = 100.0  # token/s of plain decoding
     eagle3_speed: float = 120.0
     accept_length: float = 2.0
+    accept_rates: str = ""  # "0.7,0.5": how often each drafted token is accepted if those before it were
+    phases: str = ""  # "0.2,0.7,0.1": shares of draft, verify and accept in a cycle
+    batch: int = 1  # accepted and not used
     prompts: int = 0  # prompts of which eagle3 gives counts; 0: no such counts
     accept_noise: float = 0.0  # standard deviation of the logarithm of a prompt's accept length; needs prompts
     slowdown: float = 1.0
     eagle3_slowdown: float = 1.0  # on top of slowdown
     env_slowdown: Mapping[str, float] = field(default_factory=dict)  # "NAME=VALUE" -> factor if it is set so
     output: str = "tokens"
+    eagle3_output: str = ""  # empty: the same
     noise: float = 0.0
     iteration_noise: float = 0.0
     iterations: int = 60
@@ -89,11 +93,11 @@ def run(launch: Launch) -> Measurement:
     fail("measured", plan, is_struck=is_struck)
     return Measurement(
         origin=plan_origin(launch.subject_root),
-        digests={mode: digest(plan.output) for mode in launch.spec.modes},
+        digests=digests(plan, launch.spec.modes),
         load_s=load_s,
         measured_s=time.perf_counter() - begin,
         versions={"torch": None},
-        **(numbers(plan, launch, factor, coin) if launch.is_first else {}),
+        **(numbers(plan, launch.spec.modes, factor, coin) if launch.is_first else {}),
     )
 
 
@@ -181,30 +185,63 @@ def next_state(path: Path, plan: FakeParams, seed: int) -> tuple[int, bool]:
     return before["launches"], is_slow
 
 
-def numbers(plan: FakeParams, launch: Launch, factor: float, coin: random.Random) -> dict[str, Any]:
-    modes = launch.spec.modes
+def numbers(plan: FakeParams, modes: Sequence[str], factor: float, coin: random.Random) -> dict[str, Any]:
     speeds = {"plain": plan.speed / factor, "eagle3": plan.eagle3_speed / (factor * plan.eagle3_slowdown)}
     values = {f"{mode}_throughput": speeds[mode] for mode in modes}
     samples: dict[str, list[float]] = {}
+    by_position: dict[str, Any] = {}
     by_prompt: dict[str, list[int]] = {}
     if "plain" in modes:
         samples["plain_token_s"] = iteration_times(1 / speeds["plain"], plan, coin)
     if "eagle3" in modes:
-        values["eagle3_accept_length"] = plan.accept_length
+        by_position = position_counts(plan)
         by_prompt = prompt_counts(plan, coin)
-        if by_prompt:
-            values["eagle3_accept_length"] = sum(by_prompt["emitted_by_prompt"]) / sum(by_prompt["cycles_by_prompt"])
-        samples["eagle3_cycle_s"] = iteration_times(plan.accept_length / speeds["eagle3"], plan, coin)
-    warmups = {name.partition("_")[0]: find_warmup(series) for name, series in samples.items()}
+        values["eagle3_accept_length"] = accept_length(plan, by_position, by_prompt)
+        cycle_s = iteration_times(values["eagle3_accept_length"] / speeds["eagle3"], plan, coin)
+        samples["eagle3_cycle_s"] = cycle_s
+        for name, share in zip(("draft", "verify", "accept"), parts(plan.phases), strict=False):
+            samples[f"eagle3_{name}_s"] = [share * seconds for seconds in cycle_s]
+    named = (f"{mode}_{'token' if mode == 'plain' else 'cycle'}_s" for mode in modes)
+    warmups = {name.partition("_")[0]: find_warmup(samples[name]) for name in named}
+    steps = {"plain": {"steps": plan.iterations}, "eagle3": {"cycles": plan.iterations, **by_position, **by_prompt}}
     return {
         "values": broken(values, plan),
         "samples": samples,
         "warmup": {mode: vars(warmup) for mode, warmup in warmups.items()},
-        "counts": {
-            mode: {"steps": plan.iterations} if mode == "plain" else {"cycles": plan.iterations, **by_prompt}
-            for mode in modes
-        },
+        "counts": {mode: steps[mode] for mode in modes},
     }
+
+
+def parts(text: str) -> list[float]:
+    """"0.2,0.7" -> numbers. Raises ValueError for anything else."""
+    return [float(part) for part in text.split(",")] if text else []
+
+
+def position_counts(plan: FakeParams) -> dict[str, Any]:
+    """Counts of PROMPT_CYCLES cycles in which each drafted token is accepted as planned; nothing without rates."""
+    accepted, counts = float(PROMPT_CYCLES), []
+    for rate in parts(plan.accept_rates):
+        accepted *= rate
+        counts.append(round(accepted))
+    if not counts:
+        return {}
+    drafted = PROMPT_CYCLES * len(counts)
+    return {
+        "cycles": PROMPT_CYCLES,
+        "drafted": drafted,
+        "accepted": sum(counts),
+        "emitted": PROMPT_CYCLES + sum(counts),
+        "accepted_by_position": counts,
+    }
+
+
+def accept_length(
+    plan: FakeParams, by_position: Mapping[str, Any], by_prompt: Mapping[str, Sequence[int]]
+) -> float:
+    """By the counts where there are any, else as planned."""
+    if by_prompt:
+        return sum(by_prompt["emitted_by_prompt"]) / sum(by_prompt["cycles_by_prompt"])
+    return by_position["emitted"] / PROMPT_CYCLES if by_position else plan.accept_length
 
 
 def prompt_counts(plan: FakeParams, coin: random.Random) -> dict[str, list[int]]:
@@ -233,6 +270,11 @@ def plan_origin(subject_root: Path) -> dict[str, dict[str, str]]:
     if not path.is_file():
         return {}
     return {PLAN_FILE: {"path": str(path), "sha256": origin.sha256(path)}}
+
+
+def digests(plan: FakeParams, modes: Sequence[str]) -> dict[str, str]:
+    outputs = {"eagle3": plan.eagle3_output or plan.output}
+    return {mode: digest(outputs.get(mode, plan.output)) for mode in modes}
 
 
 def digest(output: str) -> str:

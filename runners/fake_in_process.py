@@ -32,16 +32,26 @@ def run(launch: Launch) -> Measurement:
     time.sleep(sum(plan.measured_s for plan in plans))
     for plan, is_hit in zip(plans, is_struck, strict=True):
         fake.fail("measured", plan, is_struck=is_hit)
-    slots = [observe_slot(launch, *slot, coin) for slot in zip(roots, plans, factors, strict=True)]
+    slots = [
+        observe_slot(launch, *slot, coin) for slot in zip(roots, own_modes(launch), plans, factors, strict=True)
+    ]
     measured_s = time.perf_counter() - begin
     return Measurement(slots=slots, load_s=load_s, measured_s=measured_s, versions={"torch": None})
 
 
-def observe_slot(launch: Launch, root: Path, plan: FakeParams, factor: float, coin: random.Random) -> dict[str, Any]:
+def own_modes(launch: Launch) -> list[tuple[str, ...]]:
+    """By slot: all modes of the launch, or the one of its own."""
+    spec = launch.spec
+    return [(mode,) for mode in spec.slot_modes] or [spec.modes] * len(spec.slots)
+
+
+def observe_slot(
+    launch: Launch, root: Path, modes: tuple[str, ...], plan: FakeParams, factor: float, coin: random.Random
+) -> dict[str, Any]:
     """What protocol.SLOT_FIELDS names; numbers on rank 0 only."""
     return {
         "origin": fake.plan_origin(root),
-        "digests": {mode: fake.digest(plan.output) for mode in launch.spec.modes},
+        "digests": fake.digests(plan, modes),
         "measured_s": plan.measured_s,
-        **(fake.numbers(plan, launch, factor, coin) if launch.is_first else {}),
+        **(fake.numbers(plan, modes, factor, coin) if launch.is_first else {}),
     }

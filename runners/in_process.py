@@ -1,8 +1,9 @@
 """Runner tp_moe with several instances in one launch: built in the order of the spec's slots, replayed in turn.
 
-A turn is one batch of prompts in one mode on one instance; in every round each instance has one turn, in an order drawn
-for that round. Timing and values are those of a launch of its own (tp_moe_decode, eagle3_decode). Must not know which
-slot belongs to which side, and must not import torch.
+A turn is one batch of prompts in one mode on one instance; in every round each slot has one turn, in an order drawn
+for that round. Where slots have a mode each, those of one root share an instance and a round holds turns of all modes.
+Timing and values are those of a launch of its own (tp_moe_decode, eagle3_decode). Must not know which slot belongs to
+which side, and must not import torch.
 """
 
 import random
@@ -33,11 +34,15 @@ DESCRIBED = ("api_version", "target", "draft", "tap_layers", "world_size")
 
 @dataclass(kw_only=True)
 class Slot:
-    """One instance with its own copy of its subject's code. By mode: log, ids by prompt, time stamps."""
+    """One instance with its own copy of its subject's code, or the use of another slot's in a mode of its own.
+
+    By mode: log, ids by prompt, time stamps.
+    """
 
     table: tables.Table
     session: Session
     api_version: int
+    modes: tuple[str, ...]
     logs: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, list[list[int]]] = field(default_factory=dict)
     marks: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -49,10 +54,11 @@ def run(launch: Launch) -> Measurement:
     params = parse_params(TpMoeParams, launch.spec.params)
     tp_moe.check(launch, params)
     prompts = tp_moe.read_prompts(params)
-    slots = build_slots(launch.spec.slots, tp_moe.session_spec(launch, params, prompts))
+    spec, is_shared = tp_moe.session_spec(launch, params, prompts), bool(launch.spec.slot_modes)
+    slots = build_slots(launch.spec.slots, spec, own_modes(launch), is_shared=is_shared)
     check_alike(slots)
     for slot in slots:
-        warm_up(slot, launch.spec.modes, prompts, params)
+        warm_up(slot, prompts, params)
     load_s = announce_ready(launch)
     begin = clock()
     with quiet():
@@ -69,25 +75,50 @@ def run(launch: Launch) -> Measurement:
     return Measurement(slots=observed, **about)
 
 
-def build_slots(roots: Sequence[str], spec: Mapping[str, Any]) -> list[Slot]:
-    """Import and build one after the other; what fails beside others and not alone is a TogetherError."""
+def own_modes(launch: Launch) -> list[tuple[str, ...]]:
+    """By slot: all modes of the launch, or the one of its own. Raises ValueError."""
+    spec = launch.spec
+    if not spec.slot_modes:
+        return [spec.modes] * len(spec.slots)
+    if len(spec.slot_modes) != len(spec.slots) or not set(spec.slot_modes) <= set(spec.modes):
+        raise ValueError(f"slot_modes are {list(spec.slot_modes)}, not one of {list(spec.modes)} for each slot")
+    return [(mode,) for mode in spec.slot_modes]
+
+
+def build_slots(
+    roots: Sequence[str], spec: Mapping[str, Any], modes: Sequence[tuple[str, ...]], *, is_shared: bool
+) -> list[Slot]:
+    """Import and build one after the other; what fails beside others and not alone is a TogetherError.
+
+    `is_shared`: slots of one root use one instance, each in its own modes.
+    """
     path = tables.without_roots(roots)
     slots: list[Slot] = []
-    for root in roots:
-        table = tables.new_table(Path(root), path)
-        try:
-            with table.active():
-                entry = import_entry(table.root)
-                session = open_session(entry, spec)
-        except Exception as error:
-            if not slots or isinstance(error, origin.OriginError):
-                raise
-            what = f"{type(error).__name__}: {error}"
-            raise TogetherError(f"instance {len(slots)} ({root}) cannot be built beside others: {what}") from error
-        if name := table.shared_registry():
-            raise TogetherError(f"{name} of {root} registers operators of torch: one side would run the other's")
-        slots.append(Slot(table=table, session=session, api_version=entry.API_VERSION))
+    for root, own in zip(roots, modes, strict=True):
+        twin = next((slot for slot in slots if is_shared and slot.table.root == Path(root)), None)
+        slots.append(new_slot(root, own, path, spec, len(slots)) if twin is None else sharing(twin, own))
     return slots
+
+
+def sharing(twin: Slot, modes: tuple[str, ...]) -> Slot:
+    """Another slot on the instance of `twin`, with logs of its own."""
+    return Slot(table=twin.table, session=twin.session, api_version=twin.api_version, modes=modes)
+
+
+def new_slot(root: str, modes: tuple[str, ...], path: list[str], spec: Mapping[str, Any], place: int) -> Slot:
+    table = tables.new_table(Path(root), path)
+    try:
+        with table.active():
+            entry = import_entry(table.root)
+            session = open_session(entry, spec)
+    except Exception as error:
+        if not place or isinstance(error, origin.OriginError):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        raise TogetherError(f"instance {place} ({root}) cannot be built beside others: {what}") from error
+    if name := table.shared_registry():
+        raise TogetherError(f"{name} of {root} registers operators of torch: one side would run the other's")
+    return Slot(table=table, session=session, api_version=entry.API_VERSION, modes=modes)
 
 
 def check_alike(slots: Sequence[Slot]) -> None:
@@ -126,21 +157,24 @@ def modules_of(owner: Any, name: str, *, depth: int) -> Iterator[tuple[str, Any]
             yield from modules_of(held, f"{name}.{inner}", depth=depth - 1)
 
 
-def warm_up(slot: Slot, modes: Sequence[str], prompts: Sequence[list[int]], params: TpMoeParams) -> None:
+def warm_up(slot: Slot, prompts: Sequence[list[int]], params: TpMoeParams) -> None:
     some, tokens = prompts[: params.batch], min(tp_moe.WARMUP_TOKENS, params.tokens)
     with slot.table.active():
-        for mode in modes:
+        for mode in slot.modes:
             MODES[mode].measure(slot.session, some, tokens, batch=params.batch)
 
 
 def replay(launch: Launch, slots: Sequence[Slot], prompts: Sequence[list[int]], params: TpMoeParams) -> None:
-    for mode in launch.spec.modes:
-        for slot in slots:
+    """Mode after mode over all slots; where each slot has its own mode, all of them at once."""
+    names = ("",) if launch.spec.slot_modes else launch.spec.modes
+    for name in names:
+        modes = launch.spec.slot_modes or (name,) * len(slots)
+        for slot, mode in zip(slots, modes, strict=True):
             slot.logs[mode], slot.tokens[mode] = MODES[mode].new_log(len(prompts) * params.tokens), []
         for number, some in enumerate(batches(prompts, params.batch)):
-            for place in round_order(launch, mode, number):
-                take_turn(slots[place], mode, some, params)
-        for slot in slots:
+            for place in round_order(launch, name, number):
+                take_turn(slots[place], modes[place], some, params)
+        for slot, mode in zip(slots, modes, strict=True):
             with slot.table.active():
                 slot.marks[mode] = tp_moe.mark(slot.session, mode, ends(slot, mode), prompts, params, ())
 
@@ -181,6 +215,6 @@ def observe_slot(slot: Slot, params: TpMoeParams, *, is_first: bool) -> dict[str
 
 def close(slots: Sequence[Slot]) -> None:
     """The last built first: the first one owns the process group that all share."""
-    for slot in reversed(slots):
-        with slot.table.active():
-            slot.session.close()
+    for session, table in reversed({id(slot.session): (slot.session, slot.table) for slot in slots}.values()):
+        with table.active():
+            session.close()

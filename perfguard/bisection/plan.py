@@ -88,7 +88,7 @@ def _sides(stored: Campaign) -> tuple[Arm, Arm]:
     if stored.kind != "compare":
         raise UsageError(f"{stored.id} is a {stored.kind}, not a comparison", "perfguard runs")
     base, head = stored.arms
-    alike = ("env", "params", "python")
+    alike = ("env", "params", "python", "mode")
     differing = [name for name in alike if getattr(base, name) != getattr(head, name)]
     if differing:
         text = f"the sides of {stored.id} differ in {' and '.join(differing)}: no commit need be to blame"

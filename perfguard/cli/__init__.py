@@ -26,6 +26,7 @@ from perfguard.cli import measure as measure
 from perfguard.cli import nightly as nightly
 from perfguard.cli import prune as prune
 from perfguard.cli import report as report
+from perfguard.cli import speculating as speculating
 from perfguard.cli import stored as stored
 from perfguard.cli import sweeping as sweeping
 from perfguard.cli.app import app

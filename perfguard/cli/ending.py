@@ -21,17 +21,23 @@ def print_prices(seed: int, lines: tuple[str, ...], json_file: str) -> None:
 
 
 def finish(comparison: dict[str, Any], store: "Store", json_file: str, hooks: "Hooks") -> None:
+    if json_file:
+        with o.verdict_output():
+            o.write_measured(comparison, json_file)
+    conclude(comparison, store, hooks, is_shown=json_file != "-")
+    raise typer.Exit(comparison["exit_code"])
+
+
+def conclude(comparison: dict[str, Any], store: "Store", hooks: "Hooks", *, is_shown: bool) -> None:
+    """A verdict shown and hooks told, where more may follow."""
     from perfguard.hooks import tell_of_machine_change, tell_of_outcome
     from perfguard.report.terminal import open_console, render_comparison
 
     with o.verdict_output():
-        if json_file:
-            o.write_measured(comparison, json_file)
-        if json_file != "-":
+        if is_shown:
             trials = store.trials(comparison["id"], with_record=False)
             render_comparison(comparison, trials, open_console())
     with o.verdict_output():
         told = (tell_of_outcome(hooks, comparison), tell_of_machine_change(hooks, comparison.get("machine_moved", ())))
         for problem in filter(None, told):
             typer.echo(problem, err=True)
-    raise typer.Exit(comparison["exit_code"])

@@ -82,7 +82,7 @@ def compare(
     asked = {k: v for k, v in locals().items() if k != "resume"}
     o.check_json(json_file)
     if resume:
-        _resume(resume, asked)
+        resume_comparison(resume, asked)
     _check_sides(base, head)
     _compare(asked)
 
@@ -110,7 +110,7 @@ def _compare(asked: dict[str, Any]) -> None:
         finish(comparison, store, asked["json_file"], hooks_of(asked["on_suspect"], config, repository.root))
 
 
-def _resume(campaign_id: str, asked: dict[str, Any]) -> None:
+def resume_comparison(campaign_id: str, asked: dict[str, Any]) -> None:
     from perfguard import experiment
     from perfguard.subject.repository import open_repository
 

@@ -13,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from perfguard.records import Trial
-from perfguard.report import conditions, foreign, machine, outcomes, plots, raw, reproduce, units
+from perfguard.report import conditions, foreign, machine, outcomes, plots, raw, reproduce, speculate, units
+from perfguard.report.gain_plot import gain_plot
 
 # A longer text of others (a commit message of megabytes) is cut on the page and in what it carries.
 MAX_TEXT = 600
@@ -60,6 +61,7 @@ def comparison_html(
         provenance=_provenance(comparison),
         machine=flat(comparison.get("machine", {})),
         speculation=outcomes.speculation(comparison),
+        speculate_tables=speculate.tables(comparison),
         reasons=[_cut(line) for line in outcomes.reasons(comparison)],
         counts=f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip(),
         rows=raw.rows(comparison, measured),
@@ -119,7 +121,9 @@ def _trial_plots(comparison: Mapping[str, Any], measured: Sequence[Trial]) -> li
 
 def _cycles(comparison: Mapping[str, Any]) -> list[Plot]:
     found = plots.cycle_parts(comparison)
-    return [Plot(heading=mode, svg=Markup(plots.cycle(mode, parts))) for mode, parts in found.items()]
+    drawn = [Plot(heading=mode, svg=Markup(plots.cycle(mode, parts))) for mode, parts in found.items()]
+    gained = gain_plot(comparison)
+    return [*drawn, Plot(heading="Gain over plain decoding", svg=Markup(gained))] if gained else drawn
 
 
 def _provenance(comparison: Mapping[str, Any]) -> list[tuple[str, str, str, bool]]:

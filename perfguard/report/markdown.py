@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfguard.records import Trial
-from perfguard.report import foreign, machine, outcomes, strips
+from perfguard.report import foreign, machine, outcomes, speculate, strips
 
 # GitHub refuses a comment of 65,536 characters or more.
 LIMIT = 65_000
@@ -20,7 +20,7 @@ def comparison_markdown(comparison: Mapping[str, Any], trials: Sequence[Trial]) 
         "conclusions": _conclusions(comparison),
         "counts": _foreign(f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip()),
         "metrics": metrics_table(comparison),
-        "speculation": "\n".join(f"- {_foreign(line)}" for line in outcomes.speculation(comparison)),
+        "speculation": _speculation(comparison),
         "reasons": _reasons(comparison),
         "sides": _sides(comparison),
         "trials by block": _plots(comparison, trials),
@@ -61,6 +61,14 @@ def _fitting(sections: Mapping[str, str]) -> dict[str, str]:
             kept[name] = text
             room -= len(text) + 2
     return kept
+
+
+def _speculation(comparison: Mapping[str, Any]) -> str:
+    parts = ["\n".join(f"- {_foreign(line)}" for line in outcomes.speculation(comparison))]
+    for columns, rows in speculate.tables(comparison):
+        lines = [columns, ("--:",) * len(columns), *(tuple(map(_foreign, row)) for row in rows)]
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join(parts)
 
 
 def metrics_table(comparison: Mapping[str, Any]) -> str:

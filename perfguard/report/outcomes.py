@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from perfguard.report import units
+from perfguard.report import speculate, units
 
 _SIGNS = {
     "REGRESSION": "✗",
@@ -116,8 +116,9 @@ def reasons(comparison: Mapping[str, Any]) -> list[str]:
 
 def speculation(comparison: Mapping[str, Any]) -> list[str]:
     """Two lines a speculative mode: accept length first, since another one is a change of function, then what part of
-    the slowdown is whose. None in comparisons stored before modes were taken apart."""
-    lines = []
+    the slowdown is whose. None in comparisons stored before modes were taken apart. Where the modes themselves are
+    compared: the gate and what speculation costs."""
+    lines = speculate.lines(comparison)
     for found in comparison.get("speculation", ()):
         length, alpha = found["accept_length"], float(comparison["alpha"])
         values = f"base {units.number(length['base'])}, head {units.number(length['head'])} token"
@@ -148,6 +149,8 @@ def _finding(length: Mapping[str, Any], alpha: float) -> str:
 def differences(arm: Mapping[str, Any]) -> str:
     """What an arm is: revision, commit, patch, its own variables and parameters, subject."""
     parts = [str(arm.get("revision", "")), str(arm.get("commit", ""))[:12]]
+    if arm.get("mode"):
+        parts.append(str(arm["mode"]))
     if arm.get("patch_sha256"):
         parts.append(f"+ patch {str(arm['patch_sha256'])[:12]}")
     parts += [f"{key}={item}" for key, item in {**arm.get("env", {}), **arm.get("params", {})}.items()]

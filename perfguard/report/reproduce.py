@@ -15,13 +15,18 @@ SIDES = ("base", "head")
 
 
 def with_perfguard(comparison: Mapping[str, Any]) -> list[str]:
-    """One line of `perfguard compare`; before it, as a comment, what that line cannot bring back."""
+    """One line of `perfguard compare` or `speculate`; before it, as a comment, what it cannot bring back."""
     base, head = comparison["base"], comparison["head"]
-    words = ["perfguard", "compare", str(base["commit"])[:12], str(head["commit"])[:12]]
+    are_modes = bool(base.get("mode"))
+    words = ["perfguard", "speculate" if are_modes else "compare", str(base["commit"])[:12]]
+    words += [] if are_modes else [str(head["commit"])[:12]]
     words += ["--margin", f"{comparison['margin'] * 100:g}%", "--alpha", f"{comparison['alpha']:g}"]
-    if comparison.get("scope", "full") not in ("full", "attached"):  # the url among the parameters says the latter
+    # The url among the parameters says that it is attached, and speculate has no choice of scopes.
+    if comparison.get("scope", "full") not in ("full", "attached") and not are_modes:
         words += ["--scope", str(comparison["scope"])]
-    for side in SIDES:
+    for name, value in base.get("env", {}).items() if are_modes else ():
+        words += ["--env", name if value == REDACTED else f"{name}={value}"]
+    for side in SIDES if not are_modes else ():
         words += _of_side(side, comparison[side])
     words += _what(comparison)
     patched = [side for side in SIDES if comparison[side].get("patch_sha256")]

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfguard.records import Trial
-from perfguard.report import foreign, machine, outcomes, strips, units
+from perfguard.report import foreign, machine, outcomes, speculate, strips, units
 
 MAX_COLUMNS = 100
 # Into a file or a pipe no line is broken: width belongs to whoever reads it.
@@ -80,6 +80,9 @@ def _speculation(comparison: Mapping[str, Any], console: Console) -> None:
     lines = outcomes.speculation(comparison)
     for line in lines:
         _line(console, line)
+    for columns, rows in speculate.tables(comparison):
+        console.print()
+        render_rows(columns, rows, console)
     if lines:
         console.print()
 

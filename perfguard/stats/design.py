@@ -79,7 +79,11 @@ def rules_of(policy: Policy, num_primaries: int, slow_rate: float = 0.0) -> Rule
 
 
 def choose_design(policy: Policy, num_primaries: int) -> Design:
-    """Looks and alphas of both stages with 2 * num_primaries * sum * sum <= alpha * (1 - extension_share)."""
+    """Looks and alphas of both stages with 2 * num_primaries * sum * sum <= alpha * (1 - extension_share).
+
+    With `confirms_alone` stage two's own are at most that for all metrics, whatever stage one lets through: a metric
+    is accused in one direction, so that both directions together have no more chances than one.
+    """
     bound = policy.alpha * (1 - policy.extension_share) / (2 * max(1, num_primaries))
     firsts = _first_looks(policy, bound)
     if firsts is None:
@@ -87,10 +91,21 @@ def choose_design(policy: Policy, num_primaries: int) -> Design:
     first, first_confirm = firsts
     room = bound * 6.0 ** (first + first_confirm)
     share = _share_of_stage_one(policy, firsts)
+    looks = _spend(first, policy.max_blocks, 6.0**-first * room**share)
+    if policy.confirms_alone:
+        return _confirmed_alone(looks, policy.max_confirm_blocks, 2 * bound)
     return Design(
-        looks=_spend(first, policy.max_blocks, 6.0**-first * room**share),
+        looks=looks,
         confirm_looks=_spend(first_confirm, policy.max_confirm_blocks, 6.0**-first_confirm * room ** (1 - share)),
     )
+
+
+def _confirmed_alone(looks: Mapping[int, float], max_blocks: int, alpha: float) -> Design:
+    """The first look of stage two is the first that a perfect separation passes; nothing is reported without."""
+    first = next((q for q in range(MIN_CONFIRM_BLOCKS, max_blocks + 1) if 6.0**-q <= alpha), None)
+    if first is None:
+        return Design(looks={}, confirm_looks={})
+    return Design(looks=looks, confirm_looks=_spend(first, max_blocks, alpha))
 
 
 def _first_looks(policy: Policy, bound: float) -> tuple[int, int] | None:

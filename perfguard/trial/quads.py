@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.errors import BuildError
-from perfguard.protocol import SLOT_FIELDS, Result
+from perfguard.protocol import SLOT_FIELDS, Result, Spec
 from perfguard.records import Trial
 from perfguard.trial.outcome import UNBUILDABLE, Observed
 from perfguard.trial.ranks import now, spec_of, start_ranks, trial_of
@@ -27,12 +27,22 @@ def run_quad(launch_id: str, requests: Sequence[TrialRequest], *, bundle: Path) 
     started_at = now()
     lead = replace(requests[0], id=launch_id)
     spec = replace(spec_of(lead), slots=tuple(str(request.checkout) for request in requests))
+    spec = _with_modes(spec, requests)
     observed = start_ranks(lead, spec, bundle=bundle)
     _refuse_apart(observed, requests)
     share = 1 / len(requests)
     slots = [_slot(observed, request, place, len(requests)) for place, request in enumerate(requests)]
     trials = (trial_of(slot, started_at=started_at, share=share) for slot in slots)
     return tuple(replace(trial, record=_record(trial, launch_id, r)) for trial, r in zip(trials, requests, strict=True))
+
+
+def _with_modes(spec: Spec, requests: Sequence[TrialRequest]) -> Spec:
+    """Where the sides run a mode each: all of them for the launch, and one for each slot."""
+    own = [request.workload.modes for request in requests]
+    if len(set(own)) == 1:
+        return spec
+    together = tuple(dict.fromkeys(mode for modes in own for mode in modes))
+    return replace(spec, modes=together, slot_modes=tuple(mode for (mode,) in own))
 
 
 def _record(trial: Trial, launch_id: str, request: TrialRequest) -> dict[str, Any]:

@@ -6,12 +6,13 @@ Ends only what descends from this process, whatever session, group or name it to
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,9 @@ FOLLOW_S = 1.0
 PORT_WAIT_S = 60.0
 TAIL_LINES = 20
 TAIL_BYTES = 16384
+# A line of a traceback that names the exception, whatever a log puts in front of it.
+AN_ERROR = re.compile(r"(^|[\s.])[A-Z]\w*(Error|Exception): ")
+NUM_ERRORS, ERROR_CHARS = 3, 300
 
 
 class EngineError(Exception):
@@ -182,8 +186,16 @@ def stop(server: Server, grace_s: float) -> dict[str, Any]:
 
 
 def log_tail(server: Server) -> str:
-    """The end of what the server wrote."""
-    return "\n".join(log_text(server)[-TAIL_BYTES:].splitlines()[-TAIL_LINES:])
+    """The end of what the server wrote, and before it what went wrong first."""
+    lines = log_text(server).splitlines()
+    tail = "\n".join(lines[-TAIL_LINES:])[-TAIL_BYTES:]
+    return "\n".join([*first_errors(lines[:-TAIL_LINES]), tail])
+
+
+def first_errors(lines: Sequence[str]) -> list[str]:
+    """The first lines that end a traceback. An engine's parent only says at its end that a child of it failed."""
+    named = dict.fromkeys(line[:ERROR_CHARS] for line in lines if AN_ERROR.search(line))
+    return list(named)[:NUM_ERRORS]
 
 
 def log_text(server: Server, limit: int = 2**22) -> str:

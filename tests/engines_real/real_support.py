@@ -11,11 +11,15 @@ from typing import Any
 
 import psutil
 
+from perfguard.judging import verdict_json
+from perfguard.store import open_store
+
 sys.path.append(str(Path(__file__).resolve().parents[1] / "e2e"))
 from cli_support import PERFGUARD, Project, is_alive, rows, wait_for  # noqa: F401 (handed on)
 
-# Few tokens: a launch is nearly all start. The client in front of everybody: two cores are shared with the engine.
-SMALL = {"requests": 8, "tokens": 64, "warmup_rounds": 2, "realtime": True}
+# Few tokens: a launch is nearly all start. The client goes before the engine where that is allowed; where it is not, a
+# busy machine would void every trial, and what is held here are counts.
+SMALL = {"requests": 8, "tokens": 64, "warmup_rounds": 2, "realtime": True, "max_wait_share": 1.0}
 # Nothing is compiled, and the cache of a tiny model needs no more.
 VLLM_ARGS = "--enforce-eager --kv-cache-memory-bytes 67108864 --max-model-len 1024"
 VLLM_ENV = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "0"}
@@ -89,6 +93,16 @@ def trials(project: Project) -> list[dict[str, Any]]:
     assert found, "no trial was stored"
     assert bad == [], bad
     return found
+
+
+def reasons_after_one_block(project: Project, comparison: Mapping[str, Any]) -> dict[str, str]:
+    """Code and text of what the verdict says when only the first block of the stored trials is looked at."""
+    store = open_store(project.db, read_only=True)
+    campaign, plans = store.campaign(comparison["id"]), store.blocks(comparison["id"])
+    first = [trial for trial in store.trials(campaign.id) if trial.stage == 0 or trial.block == 0]
+    verdict = verdict_json(campaign, plans, first, stopped="budget")
+    assert verdict["blocks"]["used"] == 1
+    return {reason["code"]: reason["text"] for reason in verdict["reasons"]}
 
 
 def counts(trial: Mapping[str, Any]) -> dict[str, Any]:

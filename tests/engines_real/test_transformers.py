@@ -1,4 +1,4 @@
-"""`transformers serve`, a real server with manners of its own: no [DONE], no ignore_eos, one request at a time."""
+"""`transformers serve`, a real server with manners of its own: no [DONE], no ignore_eos, requests one after another."""
 
 import pytest
 

@@ -1,0 +1,81 @@
+"""May anything be advised about speculation? Is the draft wired rightly, and do both modes say the same? Pure.
+
+A check that cannot be made is unknown, never passed; one whose answer the workload itself sets is said to be set.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from perfguard.cycles import counts_of
+from perfguard.modes import SIDES, is_accept_length_set, is_sampled, must_agree
+from perfguard.records import Decision, Trial, Workload
+from perfguard.stats.acceptance import MIN_TRIED, Rate, wiring
+
+State = Literal["passed", "failed", "unknown", "set"]
+RATES = "accept rates"
+BY_COIN = "acceptance is set by the workload: nothing is learned of the draft or of tokens, times are real"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One question of the gate, how it ended, and a sentence with the numbers."""
+
+    name: str
+    state: State
+    text: str
+
+
+def is_passed(checks: Sequence[Check]) -> bool:
+    return all(check.state in ("passed", "set") for check in checks)
+
+
+def check_rates(workload: Workload, rates: Sequence[Rate]) -> Check:
+    """Whether the draft gets the inputs it was trained for."""
+    shown = ", ".join(f"{100 * rate.rate:.0f} %" for rate in rates)
+    if is_accept_length_set(workload):
+        return Check(name=RATES, state="set", text=BY_COIN)
+    match wiring(rates):
+        case "collapsed":
+            text = f"position 1 is accepted in {100 * rates[0].rate:.1f} % of {rates[0].tried} cycles (by position: "
+            text += f"{shown}): a weak draft loses agreement slowly, this one is wired wrong"
+            text += " (tap layers, token ids, positions, weights)"
+            return Check(name=RATES, state="failed", text=text)
+        case "unknown":
+            few = f"only {rates[0].tried} cycles, {MIN_TRIED} are needed" if rates else ""
+            text = few or "the runner does not count accepted tokens by position"
+            return Check(name=RATES, state="unknown", text=text)
+    text = f"{shown} by position, given that those before were accepted: no collapse at the first, what is lost is the "
+    return Check(name=RATES, state="passed", text=f"{text}draft's own")
+
+
+def check_output(workload: Workload, trials: Sequence[Trial], decision: Decision) -> Check:
+    """Whether greedy speculative output is plain output."""
+    if is_accept_length_set(workload):
+        return Check(name="output", state="set", text=BY_COIN)
+    if is_sampled(workload):
+        return Check(name="output", state="unknown", text="tokens are sampled; --set temperature=0 compares them")
+    codes = {reason.code for reason in decision.reasons}
+    if "OUTPUT_CHANGED" in codes:
+        return Check(name="output", state="failed", text="eagle3 produces other tokens than plain decoding")
+    outputs = {trial.digests[name] for trial in trials for name in trial.digests}
+    if not all(trial.digests for trial in trials):
+        return Check(name="output", state="unknown", text="the runner gives no digest of the tokens")
+    if len(outputs) == 1:
+        return Check(name="output", state="passed", text="both modes produced the same tokens in every launch")
+    if must_agree(workload):
+        return Check(name="output", state="unknown", text="launches of one mode differ in their own output")
+    return _explained(trials)
+
+
+def _explained(trials: Sequence[Trial]) -> Check:
+    """In low precision near ties may part the modes; the runner can say whether the first difference is one."""
+    said = [counts_of(t).get("first_difference_explained") for t in trials if t.side == "head"]
+    if said and all(word is True for word in said):
+        text = "tokens differ first where the two likeliest are closer than rounding, as the runner checked"
+        return Check(name="output", state="passed", text=text)
+    if any(word is False for word in said):
+        text = f"{SIDES['head']} and plain part where rounding does not explain it"
+        return Check(name="output", state="failed", text=text)
+    text = "tokens differ, and the runner does not say whether rounding explains it; --set dtype=float32 decides"
+    return Check(name="output", state="unknown", text=text)
