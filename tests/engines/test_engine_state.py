@@ -1,6 +1,6 @@
 """What engines say of themselves, through a launch and through a whole comparison: stand-ins as real processes."""
 
-from engine_support import engine_project, launch, plan, sets
+from engine_support import compared, engine_project, launch, plan, sets
 
 ARGUMENTS = {"attention_backend": "fa3", "disable_cuda_graph": False, "device": "cuda", "page_size": 1}
 
@@ -26,7 +26,7 @@ def test_a_report_begins_with_what_versions_resolved_differently_and_holds_trace
     project = engine_project(tmp_path, "sglang", arguments=ARGUMENTS, trace=kernels(2000))
     project.commit(plan(arguments=head, trace=kernels(6000)))
     options = ("--trace", "--no-confirm", "--max-blocks", "2")
-    comparison = project.compare("-w", "sglang", *options, *sets(), code=(0, 1, 3, 4))
+    comparison = compared(project, "-w", "sglang", *options, *sets())
     lines = comparison["engine"]["lines"]
     assert "decode of head ran without CUDA graphs (eager), full ones expected" in lines[0]
     assert "attention_backend fa3 → flashinfer" in lines[0]
