@@ -239,11 +239,16 @@ def _overwrote(records: Mapping[Side, Mapping[str, Any]]) -> list[str]:
     base, head = (records[side].get("overwritten", {}) for side in SIDES)
     found = []
     for name in sorted({**base, **head}):
-        one, other = (side.get(name, {}).get("worker") for side in (base, head))
+        one, other = (_without_folder(side.get(name, {}).get("worker")) for side in (base, head))
         if one != other:
             words = [f"{side} {_set(value)}" for side, value in zip(SIDES, (one, other), strict=True)]
             found.append(f"{name} in the workers is the engine's own doing: {', '.join(words)}")
     return found
+
+
+def _without_folder(value: str | None) -> str | None:
+    """Each side's libraries and caches lie in places of its own."""
+    return value.rstrip("/:").rpartition("/")[2] if value else value
 
 
 def _set(value: str | None) -> str:

@@ -15,13 +15,14 @@ from perfguard.errors import NotComparableError
 from perfguard.records import Trial
 
 # Of an enumeration as Python shows it: <CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)> -> FULL_AND_PIECEWISE.
-ENUM = re.compile(r"<\w+\.(\w+): .*>")
+ENUM = re.compile(r"<\w+\.(\w+): (.*)>")
 CUT = "…"
 # Names in vLLM's configuration whose flag is called otherwise; of the rest the flag has the name itself.
 VLLM_NAMES = {"max_seq_len": "max_model_len"}
 # In vLLM's configuration, but resolved from others or chosen for the platform: no flag sets them.
 VLLM_FIXED = ("device_config", "tokenizer", "model", "pooler_config", "quantization_config")
-VLLM_NESTED = ("compilation_config", "speculative_config", "structured_outputs_config", "kernel_config")
+# Not the speculative one: its log has other names than its flag (num_spec_tokens, seen in 0.32).
+VLLM_NESTED = ("compilation_config", "structured_outputs_config", "kernel_config")
 
 
 def pins(base: Mapping[str, Any], head: Mapping[str, Any]) -> str:
@@ -84,16 +85,19 @@ def _vllm(found: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool) and "." not in name:
             words.append(flag if value else f"--no-{flag[2:]}")
         else:
-            words += [flag, _vllm_value(value)]
+            words += [flag, _vllm_value(name, value)]
     return words
 
 
-def _vllm_value(value: Any) -> str:
+def _vllm_value(name: str, value: Any) -> str:
+    """The level of compilation is taken as a number, other enumerations by name."""
     if isinstance(value, bool):
         return str(value).lower()
     text = str(value)
     enum = ENUM.fullmatch(text)
-    return enum.group(1) if enum else text.removeprefix("torch.")
+    if enum:
+        return enum.group(2) if name == "compilation_config.mode" else enum.group(1)
+    return text.removeprefix("torch.")
 
 
 FLAGS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {"sglang": _sglang, "vllm": _vllm}

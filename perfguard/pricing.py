@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -47,6 +47,15 @@ def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = Non
 
 def basis_of(campaign: Campaign, policy: Policy, store: Store) -> Basis:
     """What prices rest on: the newest calibration, else history, else assumptions."""
+    found = _basis(campaign, policy, store)
+    if not campaign.method.get("pinned_args"):
+        return found
+    # Head has a second first run, with base's arguments.
+    more_s = found.cost.load_s + found.cost.measured_s
+    return replace(found, cost=replace(found.cost, setup_s=found.cost.setup_s + more_s))
+
+
+def _basis(campaign: Campaign, policy: Policy, store: Store) -> Basis:
     primaries = [metric.name for metric in campaign.workload.metrics if metric.primary]
     if campaign.scope == "in-process":
         return _from_shared(campaign, policy, store, primaries)
@@ -133,7 +142,7 @@ def assumed_s(workload: Workload) -> tuple[float, float]:
     """Load and measured part of a launch that nobody has seen here. An engine takes minutes: a third of what it may."""
     if workload.runner != "engine":
         return ASSUMED_S, ASSUMED_S
-    start_s = workload.ready_timeout_s - float(workload.params.get("age_s") or 0.0)
+    start_s = max(0.0, workload.ready_timeout_s - float(workload.params.get("age_s") or 0.0))
     return start_s / 3, ENGINE_ASSUMED_S
 
 

@@ -39,6 +39,8 @@ def read_processes(pids: Iterable[int], asked: Iterable[str] = (), proc: Path = 
             command = (proc / str(pid) / "cmdline").read_bytes()
         except OSError:
             continue
+        if b"=" not in raw:
+            continue  # a zombie, or a program that wrote its title over it
         name = command.replace(b"\0", b" ").decode(errors="replace").strip()
         if not any(helper in name for helper in HELPERS):
             found.append(Process(pid=pid, name=name[:MAX_NAME], environment=_kept(raw, wanted)))

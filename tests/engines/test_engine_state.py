@@ -1,14 +1,8 @@
 """What engines say of themselves, through a launch and through a whole comparison: stand-ins as real processes."""
 
-from engine_support import engine_project, launch, plan, sets
+from engine_support import compared, engine_project, launch, plan, sets
 
 ARGUMENTS = {"attention_backend": "fa3", "disable_cuda_graph": False, "device": "cuda", "page_size": 1}
-
-
-def two_versions(folder, base, head):
-    project = engine_project(folder, "sglang", arguments=base)
-    project.commit(plan(arguments=head))
-    return project
 
 
 def test_a_launch_records_arguments_workers_and_what_was_asked_for(tmp_path):
@@ -22,31 +16,25 @@ def test_a_launch_records_arguments_workers_and_what_was_asked_for(tmp_path):
     assert "port" not in engine["args"]
 
 
-def test_the_first_line_of_a_report_between_versions_is_what_they_resolved_differently(tmp_path):
-    head = {**ARGUMENTS, "attention_backend": "flashinfer", "disable_cuda_graph": True}
-    project = two_versions(tmp_path, ARGUMENTS, head)
-    comparison = project.compare("-w", "sglang", "--no-confirm", "--max-blocks", "2", *sets(), code=(0, 1, 3, 4))
-    first = comparison["engine"]["lines"][0]
-    assert "decode of head ran without CUDA graphs (eager), full ones expected" in first
-    assert "attention_backend fa3 → flashinfer" in first
-    assert comparison["engine"]["sides"]["head"]["load"]["attention_backend"] == "flashinfer"
-
-
 def kernels(all_reduce_us):
     names = {"ncclDevKernel_AllReduce": all_reduce_us, "fused_moe_kernel": 4000}
     return [{"ph": "X", "cat": "kernel", "name": n, "ts": 0, "dur": us, "pid": 0} for n, us in names.items()]
 
 
-def test_a_trace_of_the_first_runs_stands_side_by_side_in_the_report(tmp_path):
-    project = engine_project(tmp_path, "sglang", trace=kernels(2000))
-    project.commit(plan(trace=kernels(6000)))
+def test_a_report_begins_with_what_versions_resolved_differently_and_holds_traces_side_by_side(tmp_path):
+    head = {**ARGUMENTS, "attention_backend": "flashinfer", "disable_cuda_graph": True}
+    project = engine_project(tmp_path, "sglang", arguments=ARGUMENTS, trace=kernels(2000))
+    project.commit(plan(arguments=head, trace=kernels(6000)))
     options = ("--trace", "--no-confirm", "--max-blocks", "2")
-    comparison = project.compare("-w", "sglang", *options, *sets(), code=(0, 1, 3, 4))
+    comparison = compared(project, "-w", "sglang", *options, *sets())
+    lines = comparison["engine"]["lines"]
+    assert "decode of head ran without CUDA graphs (eager), full ones expected" in lines[0]
+    assert "attention_backend fa3 → flashinfer" in lines[0]
+    assert comparison["engine"]["sides"]["head"]["load"]["attention_backend"] == "flashinfer"
     # 20 cycles: 2000 us are 0.1 ms a cycle.
-    line = comparison["engine"]["lines"][-1]
-    assert line.startswith("traced cycles, ms a cycle, base/head: ")
-    assert "all-reduce 0.1/0.3" in line
-    assert "moe 0.2/0.2" in line
+    assert lines[-1].startswith("traced cycles, ms a cycle, base/head: ")
+    assert "all-reduce 0.1/0.3" in lines[-1]
+    assert "moe 0.2/0.2" in lines[-1]
 
 
 def test_an_engine_without_a_profiler_costs_no_trial(tmp_path):

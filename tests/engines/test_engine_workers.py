@@ -33,6 +33,11 @@ def test_helpers_of_python_are_no_workers(tmp_path):
     assert read_processes([7], proc=tmp_path) == []
 
 
+def test_a_process_whose_environment_is_gone_is_no_worker_without_variables(tmp_path):
+    faked(tmp_path, 7, ["VLLM::Worker"], {})
+    assert read_processes([7], asked=["NCCL_ALGO"], proc=tmp_path) == []
+
+
 def test_a_real_process_shows_what_it_began_with():
     code = "import os, sys; os.environ['NCCL_PROTO'] = 'Simple'; print('up', flush=True); sys.stdin.read()"
     environment = {**os.environ, "NCCL_PROTO": "LL"}

@@ -134,6 +134,11 @@ def test_a_variable_that_one_version_overwrites_is_told_with_what_both_came_to()
     }
 
 
+def test_the_same_library_in_another_folder_is_no_difference():
+    places = ({"overwritten": {"LD_PRELOAD": {"server": "", "worker": f"/{env}/lib/libgomp.so.1"}}} for env in "ab")
+    assert found(*places)["findings"] == []
+
+
 def test_launches_of_one_side_that_chose_differently_are_told():
     trials = [trial("base"), trial("head"), trial("head", 1, attention_backend="flashinfer"), trial("head", 2)]
     texts = [one["text"] for one in engine_json(trials)["findings"]]

@@ -34,11 +34,13 @@ def test_vllm_names_switches_enumerations_and_dotted_flags():
     base = {
         "dtype": "torch.bfloat16", "max_seq_len": 4096, "enforce_eager": False, "enable_prefix_caching": True,
         "compilation_config.cudagraph_mode": "<CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)>", "device_config": "cuda",
-        "compilation_config.splitting_ops": "['a', 'b']", "model_config.x": 1, "kv_cache_dtype": "fp8",
+        "compilation_config.splitting_ops": "['a', 'b']", "speculative_config.num_spec_tokens": 3,
+        "compilation_config.mode": "<CompilationMode.VLLM_COMPILE: 3>", "model_config.x": 1, "kv_cache_dtype": "fp8",
         "compilation_config.use_inductor_graph_partition": False,
     }  # fmt: skip
     assert words("vllm", base, dict.fromkeys(base, "other")) == [
         "--compilation-config.cudagraph_mode", "FULL_AND_PIECEWISE",
+        "--compilation-config.mode", "3",
         "--compilation-config.use_inductor_graph_partition", "false",
         "--dtype", "bfloat16", "--enable-prefix-caching", "--no-enforce-eager", "--kv-cache-dtype", "fp8",
         "--max-model-len", "4096",

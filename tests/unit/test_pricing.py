@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from campaign_cases import campaign, measured
 
+from perfguard.engine_workloads import ENGINES
 from perfguard.experiment import planned_blocks
 from perfguard.policy import Policy
-from perfguard.pricing import price_lines_of
+from perfguard.pricing import basis_of, price_lines_of
 from perfguard.store import open_store
 
 POLICY = Policy(pause_share=0.0)
@@ -68,3 +69,44 @@ def test_a_command_of_the_configuration_with_two_metrics_is_named_as_a_workload(
     both = replace(planned.workload, name="my bench", metrics=(first, replace(first, name="peak")))
     lines = price_lines_of(replace(planned, workload=both), store)
     assert lines[0] == "never calibrated here: perfguard calibrate -w 'my bench'"
+
+
+def of_engine(store, id, **changed):
+    """The lines for an engine's campaign without history."""
+    workload = next(one for one in ENGINES if one.name == "vllm")
+    method = {**campaign(POLICY).method, **changed.pop("method", {})}
+    age_s = changed.pop("age_s", 0.0)
+    params = {**workload.params, "age_s": age_s}
+    workload = replace(workload, params=params, ready_timeout_s=workload.ready_timeout_s + age_s)
+    return price_lines_of(replace(campaign(POLICY, id=id), workload=workload, method=method, **changed), store)
+
+
+def test_the_time_of_ageing_is_part_of_a_launch(store):
+    # A third of the limit of 900 s, plus an hour.
+    lines = of_engine(store, "c-1", age_s=3600.0)
+    assert any(line.startswith("a launch: 65 min to load") for line in lines)
+    assert "each launch is loaded for 1 hour before it is measured (--age)" in lines
+    fresh = of_engine(store, "c-2")
+    assert any(line.startswith("a launch: 5 min to load") for line in fresh)
+    assert not any("--age" in line for line in fresh)
+
+
+def test_pinned_arguments_cost_a_second_first_run_of_head(store):
+    plain, pinned = basis_of_engine(store, {}), basis_of_engine(store, {"pinned_args": "base"})
+    assert pinned.setup_s - plain.setup_s == plain.load_s + plain.measured_s
+
+
+def basis_of_engine(store, method):
+    workload = next(one for one in ENGINES if one.name == "vllm")
+    made = campaign(POLICY)
+    return basis_of(replace(made, workload=workload, method={**made.method, **method}), POLICY, store).cost
+
+
+def test_a_slice_is_priced_by_slices_and_never_by_full_launches(store):
+    past = campaign(POLICY)
+    store.add_campaign(past)
+    store.add_blocks(past.id, planned_blocks(past))
+    for trial in measured(past, lambda side: 1.0):
+        store.add_trial(past.id, trial)
+    assert price_lines_of(campaign(POLICY, id="c-2"), store)[1].startswith("prices from 8 trials")
+    assert price_lines_of(campaign(POLICY, id="c-3", scope="slice"), store)[1].startswith("prices assumed")
