@@ -69,7 +69,7 @@ def metric_cells(metric: Mapping[str, Any], margin: float | None) -> tuple[str, 
     unit = f" ({chosen.symbol})" if chosen.symbol else ""
     return (
         f"{metric['name']}{unit}{'' if metric.get('primary', True) else ', secondary'}",
-        *(units.exact(m) if is_exact else _scaled(m, chosen) for m in medians),
+        *(units.told_apart(*medians) if is_exact else (_scaled(m, chosen) for m in medians)),
         units.slowdown(metric.get("slowdown")),
         units.interval(metric.get("ci_low"), metric.get("ci_high")),
         "exact" if is_exact else units.share(margin),

@@ -56,6 +56,14 @@ def exact(amount: float | None) -> str:
     return f"{int(amount):,}" if float(amount).is_integer() else repr(float(amount))
 
 
+def told_apart(base: float | None, head: float | None) -> tuple[str, str]:
+    """Two exact numbers as short as six digits go, in full where those would make them look the same."""
+    if base is None or head is None:
+        return exact(base), exact(head)
+    short = tuple(exact(float(f"{amount:.6g}")) if abs(amount) < 1e6 else exact(amount) for amount in (base, head))
+    return (exact(base), exact(head)) if base != head and short[0] == short[1] else (short[0], short[1])
+
+
 def slowdown(ratio: float | None) -> str:
     """1.031 is "+3.1 %". Two decimals below one percent, where launch noise of a good machine lies."""
     return MISSING if ratio is None else f"{_percent(ratio)} %"

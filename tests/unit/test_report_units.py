@@ -79,3 +79,17 @@ def test_a_duration_reads_in_the_units_of_a_clock(seconds: float, expected: str)
 def test_shares_and_probabilities_are_short() -> None:
     assert (units.share(0.02), units.share(0.0125), units.share(None)) == ("2 %", "1.25 %", "–")
     assert (units.probability(1 / 1296), units.probability(1.0), units.probability(None)) == ("0.00077", "1", "–")
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        (1.7642857142857142, 1.7642857142857142, ("1.76429", "1.76429")),
+        (1.7642857142857142, 1.4457831325301205, ("1.76429", "1.44578")),
+        (2.1234567, 2.1234568, ("2.1234567", "2.1234568")),
+        (2.0, 12345678.0, ("2", "12,345,678")),
+        (None, 2.5, ("–", "2.5")),
+    ],
+)
+def test_exact_numbers_are_short_where_that_tells_them_apart(base, head, expected):
+    assert units.told_apart(base, head) == expected
