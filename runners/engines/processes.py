@@ -2,10 +2,14 @@
 
 import contextlib
 import os
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+# Beside what services use by habit, below net.ipv4.ip_local_port_range.
+OWN_PORTS = range(20_000, 32_768)
+PORT_TRIES = 20
 LISTENING = "0A"  # st of /proc/net/tcp, in the kernel's own numbers
 
 
@@ -24,11 +28,13 @@ def descendants(root: int) -> list[int]:
 
 def parent_of(pid: int) -> int:
     """0 if it is gone. The name in parentheses may hold anything."""
-    return int(_stat(pid)[1]) if _stat(pid) else 0
+    found = _stat(pid)  # read once: it may be gone a moment later
+    return int(found[1]) if found else 0
 
 
-def is_zombie(pid: int) -> bool:
-    return _stat(pid)[:1] == ["Z"]
+def is_alive(pid: int) -> bool:
+    """Neither gone nor a zombie, which holds nothing but its number."""
+    return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
 def name_of(pid: int) -> str:
@@ -67,10 +73,15 @@ def is_listened_on(port: int) -> bool:
 
 
 def free_port(host: str) -> int:
-    """A port nobody listens on now; another may take it first, which the identity of the listener shows."""
-    with socket.socket() as listener:
-        listener.bind((host, 0))
-        return int(listener.getsockname()[1])
+    """A port nobody listens on now; another may take it first, which the identity of the listener shows.
+
+    Drawn from below those that the system gives to outgoing connections: an engine binds it seconds later.
+    """
+    for port in (*random.SystemRandom().sample(OWN_PORTS, PORT_TRIES), 0):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind((host, port))
+            return int(listener.getsockname()[1])
+    raise OSError(f"no free port on {host}")
 
 
 def _pids() -> list[int]:

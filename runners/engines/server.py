@@ -156,7 +156,7 @@ def pids(server: Server) -> list[int]:
 
 def names(server: Server) -> dict[int, str]:
     """The server's processes that run, with their names as the kernel has them."""
-    return {pid: processes.name_of(pid) for pid in pids(server) if not processes.is_zombie(pid)}
+    return {pid: processes.name_of(pid) for pid in pids(server) if processes.is_alive(pid)}
 
 
 def stop(server: Server, grace_s: float) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def _alive(server: Server) -> list[int]:
     exit_code(server)  # the server's own code is for its Popen, so that is asked first
     found = []
     for pid in processes.descendants(os.getpid()):
-        if not processes.is_zombie(pid):
+        if processes.is_alive(pid):
             found.append(pid)
         elif processes.parent_of(pid) == os.getpid():
             with _suppressed():
