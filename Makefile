@@ -9,7 +9,7 @@ demo: $(READY)
 	$(BIN)/perfguard demo
 
 test: $(READY) lint
-	$(BIN)/pytest -n 4 -m "not gpu and not soak and not engines"
+	$(BIN)/pytest -n 4 --dist worksteal -m "not gpu and not soak and not engines"
 
 # Real engines on this processor: installs them below .venv-engines (4 GB), minutes a start.
 test-engines: $(READY)

@@ -76,7 +76,7 @@ def test_a_crashing_mode_is_invalid_and_a_command_has_no_modes(fake):
 
 def test_ctrl_c_leaves_a_comparison_that_goes_on(fake):
     said = fake.folder / "said"
-    slow = ("--set", "measured_s=0.1")
+    slow = ("--set", "measured_s=0.1", "--set", "eagle3_speed=200")
     process = fake.start("speculate", *FAKE, *SHORT, *slow, said=said)
     wait_for(lambda: rows(fake.db, MEASURED) or process.poll() is not None, "a measured launch")
     process.send_signal(signal.SIGINT)
