@@ -62,12 +62,18 @@ def demo_workload() -> Workload:
 def write_repository(folder: Path) -> None:
     """The demo's history in `folder`, with a tag on each commit that matters."""
     model = bundle_root() / "model"
-    tree = {f"model/{path.name}": path.read_text(encoding="utf-8") for path in sorted(model.glob("*.py"))}
+    tree = model_tree(model)
     trees = []
     for step in STEPS:
         tree = apply(step, tree)
         trees.append((step.message, step.tag, tree))
     write_history(folder, trees)
+
+
+def model_tree(model: Path) -> dict[str, str]:
+    """Path in the repository -> text, of every Python file of the folder and of those in it."""
+    found = sorted(model.rglob("*.py"))
+    return {f"model/{path.relative_to(model)}": path.read_text(encoding="utf-8") for path in found}
 
 
 def play(folder: Path, store: Store, observer: experiment.Observer, seed: int | None) -> Iterator[dict[str, Any]]:

@@ -1,10 +1,13 @@
 """The commits that `perfguard demo` measures must still mean something for today's model."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from perfguard.demo import model_tree
 from perfguard.demo_history import STEPS, Step, apply
 from perfguard.errors import HarnessError
 
@@ -14,7 +17,7 @@ MODEL = Path(__file__).resolve().parents[2] / "model"
 @pytest.fixture(scope="module")
 def trees():
     """The tree before the first step and after each step."""
-    tree = {f"model/{path.name}": path.read_text() for path in sorted(MODEL.glob("*.py"))}
+    tree = model_tree(MODEL)
     found = [tree]
     for step in STEPS:
         found.append(apply(step, found[-1]))
@@ -25,6 +28,15 @@ def changed(trees, tag):
     number = next(n for n, step in enumerate(STEPS) if step.tag == tag)
     before, after = trees[number], trees[number + 1]
     return {path: text for path, text in after.items() if before.get(path) != text}
+
+
+def test_the_tree_of_a_commit_is_a_whole_model(trees, tmp_path):
+    for path, text in trees[-1].items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    code = "import model.entry; print(model.entry.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "model/entry.py")), done.stderr
 
 
 def test_every_step_changes_something_and_leaves_python_that_parses(trees):
