@@ -29,7 +29,7 @@ POLICY = Policy(
     max_confirm_blocks=3,
     confirm_builds=2,
     pause_share=0.05,
-    max_bisect_trials=72,
+    max_bisect_trials=32,
 )
 # The oldest commit of the history: GOOD of the bisect.
 FIRST = "slow~5"
