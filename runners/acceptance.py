@@ -6,7 +6,7 @@ An accept length that was asked for and missed would price speculation wrongly, 
 from collections.abc import Mapping
 from typing import Any
 
-from runners.contract import InvalidError
+from runners.contract import InvalidError, ParamsError
 
 TOLERANCE = 0.01  # of the wanted accept length
 # Where 1 % is less than this, coins that are spread evenly still meet a rate between 0 and 1 to so many tokens:
@@ -21,7 +21,7 @@ def wanted_rates(accept_length: float, accept_rates: str, num_draft_tokens: int)
     commas between them. Raises ValueError.
     """
     if accept_length and accept_rates:
-        raise ValueError("params: accept_length and accept_rates say the same thing: leave one out")
+        raise ParamsError("params: accept_length and accept_rates say the same thing: leave one out")
     if accept_rates:
         return _parse(accept_rates)
     return rates_of_length(accept_length, num_draft_tokens) if accept_length else []
@@ -30,7 +30,7 @@ def wanted_rates(accept_length: float, accept_rates: str, num_draft_tokens: int)
 def rates_of_length(accept_length: float, num_draft_tokens: int) -> list[float]:
     """Rates whose mean accept length is the wanted one, with the least spread: ones, one fraction, zeros."""
     if not 1 <= accept_length <= num_draft_tokens + 1:
-        raise ValueError(f"params: accept_length is {accept_length}, not within 1..{num_draft_tokens + 1}")
+        raise ParamsError(f"params: accept_length is {accept_length}, not within 1..{num_draft_tokens + 1}")
     return [min(1.0, max(0.0, accept_length - 1 - place)) for place in range(num_draft_tokens)]
 
 
@@ -54,4 +54,4 @@ def _parse(accept_rates: str) -> list[float]:
     try:
         return [float(rate) for rate in accept_rates.split(",")]
     except ValueError:
-        raise ValueError(f"params: accept_rates is {accept_rates!r}, expected numbers like 0.8,0.5") from None
+        raise ParamsError(f"params: accept_rates is {accept_rates!r}, expected numbers like 0.8,0.5") from None

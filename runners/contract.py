@@ -25,6 +25,14 @@ class InvalidError(Exception):
     """The run ended well, but what was measured is not what was asked for."""
 
 
+class PlainError(Exception):
+    """Its text says all: the lines of code it came through would add nothing."""
+
+
+class ParamsError(PlainError, ValueError):
+    """A parameter of the workload that cannot be; nothing was measured, and no commit is to blame."""
+
+
 class TogetherError(UnbuildableError):
     """The subjects of one launch cannot live in one process; each may well be measured in launches of its own."""
 
@@ -133,9 +141,9 @@ def parse_params(kind: type[Params], given: Mapping[str, Any]) -> Params:
     for key, value in given.items():
         if key not in defaults:
             near = difflib.get_close_matches(key, defaults, n=1, cutoff=0.0)
-            raise ValueError(f"params: unknown key {key!r}; did you mean {near[0]!r}?")
+            raise ParamsError(f"params: unknown key {key!r}; did you mean {near[0]!r}?")
         if not _has_type_of(value, defaults[key]):
-            raise ValueError(f"params: {key} is {value!r}, expected a value like {defaults[key]!r}")
+            raise ParamsError(f"params: {key} is {value!r}, expected a value like {defaults[key]!r}")
     return kind(**given)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from runners import origin
-from runners.contract import Launch, Measurement, UnbuildableError, announce_ready, parse_params
+from runners.contract import Launch, Measurement, ParamsError, UnbuildableError, announce_ready, parse_params
 from runners.timing import find_warmup
 
 PLAN_FILE = "fake.json"
@@ -114,9 +114,9 @@ def read_plan(launch: Launch, subject_root: Path | None = None) -> FakeParams:
     plan = parse_params(FakeParams, {**launch.spec.params, **planted})
     for name, allowed in FAULTS.items():
         if getattr(plan, name) not in allowed:
-            raise ValueError(f"params: {name} is {getattr(plan, name)!r}, expected one of {list(allowed)}")
+            raise ParamsError(f"params: {name} is {getattr(plan, name)!r}, expected one of {list(allowed)}")
     if (plan.drift or plan.bimodal_factor != 1.0) and not plan.state:
-        raise ValueError("params: drift and bimodal_factor need `state`, a file that the launches share")
+        raise ParamsError("params: drift and bimodal_factor need `state`, a file that the launches share")
     return plan
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from perfguard import protocol
 from runners import observe, origin
-from runners.contract import InvalidError, Launch, Measurement, TogetherError, UnbuildableError
+from runners.contract import InvalidError, Launch, Measurement, ParamsError, PlainError, TogetherError, UnbuildableError
 
 RUNNERS = {"tp_moe": "runners.tp_moe", "fake": "runners.fake", "engine": "runners.engines.trial"}
 # Measure a program from outside: they load none of the subject's code, and it must not lie on their path.
@@ -23,6 +23,7 @@ IN_PROCESS = {"tp_moe": "runners.in_process", "fake": "runners.fake_in_process"}
 TRACEBACK_LINES = 30
 # The first that fits: an error of living together is one of not being buildable.
 PREFIXES = {
+    ParamsError: "usage: ",
     origin.OriginError: "origin: ",
     TogetherError: "unbuildable: in-process: ",
     UnbuildableError: "unbuildable: ",
@@ -88,7 +89,8 @@ def succeeded(launch: Launch, measurement: Measurement) -> protocol.Result:
 def failed(launch: Launch, error: BaseException) -> protocol.Result:
     prefix = next((text for kind, text in PREFIXES.items() if isinstance(error, kind)), "")
     tail = "".join(traceback.format_exception(error)).splitlines()[-TRACEBACK_LINES:]
-    text = "\n".join([f"{prefix}{type(error).__name__}: {error}", *tail])
+    traced = "\n".join([f"{type(error).__name__}: {error}", *tail])
+    text = f"{prefix}{error if isinstance(error, PlainError) else traced}"
     versions = observe.versions()
     return protocol.Result(**_about(launch), status="failed", error=text, versions=versions)
 

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from runners import acceptance, eagle3_decode, marked, observe, origin, tp_moe_decode, weights
-from runners.contract import Launch, Measurement, ModeRun, Session, announce_ready, import_entry, parse_params
+from runners.contract import (
+    Launch,
+    Measurement,
+    ModeRun,
+    ParamsError,
+    Session,
+    announce_ready,
+    import_entry,
+    parse_params,
+)
 from runners.opening import has_marks, open_session
 from runners.timing import clock, quiet
 
@@ -112,20 +121,20 @@ def check(launch: Launch, params: TpMoeParams) -> None:
     if unknown or not launch.spec.modes:
         raise ValueError(f"modes are {list(launch.spec.modes)}, this runner has {', '.join(MODES)}")
     if params.tokens < 2:
-        raise ValueError(f"params: tokens is {params.tokens}; at least 2, as prefill gives the first")
+        raise ParamsError(f"params: tokens is {params.tokens}; at least 2, as prefill gives the first")
     if params.batch < 1 or params.prompts % params.batch:
-        raise ValueError(f"params: {params.prompts} prompts do not make whole batches of {params.batch}")
+        raise ParamsError(f"params: {params.prompts} prompts do not make whole batches of {params.batch}")
     if params.tp not in (0, launch.world_size):
-        raise ValueError(f"params: tp is {params.tp}, but {launch.world_size} ranks were started")
+        raise ParamsError(f"params: tp is {params.tp}, but {launch.world_size} ranks were started")
     if not 1.0 <= params.planted_slowdown < float("inf"):
-        raise ValueError(f"params: planted_slowdown is {params.planted_slowdown}; a factor of at least 1")
+        raise ParamsError(f"params: planted_slowdown is {params.planted_slowdown}; a factor of at least 1")
 
 
 def read_prompts(params: TpMoeParams) -> list[list[int]]:
     path = params.prompts_path
     prompts: list[list[int]] = json.loads(path.read_text(encoding="utf-8"))["prompts"]
     if not 1 <= params.prompts <= len(prompts):
-        raise ValueError(f"params: prompts is {params.prompts}; {path} holds {len(prompts)}")
+        raise ParamsError(f"params: prompts is {params.prompts}; {path} holds {len(prompts)}")
     return prompts[: params.prompts]
 
 

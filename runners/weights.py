@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from runners.contract import ParamsError
 from runners.origin import sha256
 
 ASSETS = Path(__file__).parent / "assets" / "tiny"
@@ -29,7 +30,7 @@ def draft_text(draft: str, target: str, seed: int, is_needed: bool) -> str:
     if target.startswith(PRESET):
         return with_options(target.partition("?")[0], seed=seed)
     if is_needed:
-        raise ValueError(f"params: target is {target}, but draft is empty: name a draft, or measure mode plain alone")
+        raise ParamsError(f"params: target is {target}, but draft is empty: name a draft, or measure mode plain alone")
     return ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfguard.errors import BuildError
+from perfguard.errors import BuildError, UsageError
 from perfguard.protocol import Result
 from perfguard.records import Reason, TrialStatus
 from perfguard.trial.environment import changes, undelivered, unlike
@@ -20,6 +20,7 @@ from perfguard.trial.secrets import redact
 UNBUILDABLE = "unbuildable:"
 ORIGIN = "origin:"
 NOT_AS_ASKED = "invalid:"
+USAGE = "usage:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +69,13 @@ class Observed:
 
 
 def conclude(observed: Observed) -> tuple[TrialStatus, tuple[Reason, ...]]:
-    """Status and reasons. Raises BuildError if a rank says that the subject cannot be measured at this commit."""
+    """Status and reasons. Raises BuildError if a rank says that the subject cannot be measured at this commit, and
+    UsageError if it cannot be asked for what it was asked for.
+    """
     failed = [answer for answer in observed.answers if answer.status != "ok"]
     for answer in failed:
+        if answer.error.startswith(USAGE):
+            raise UsageError(answer.error.removeprefix(USAGE).strip(), "perfguard workloads")
         if answer.error.startswith(UNBUILDABLE):
             raise _unbuildable(observed, answer)
     wrong_origin = [answer for answer in failed if answer.error.startswith(ORIGIN)]

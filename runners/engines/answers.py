@@ -91,7 +91,7 @@ def hear(body: Body, wire: Wire, prompt: Prompt) -> Heard:
 def _understand(data: str, wire: Wire) -> Said:
     try:
         event = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Said(error=f"not JSON: {data[:200]}")
     return wire.understand(event) if isinstance(event, dict) else Said(error=f"not an object: {data[:200]}")
 

@@ -21,7 +21,7 @@ class Reply:
         """The JSON object that was answered; empty where it was none."""
         try:
             found = json.loads(self.text) if self.status == 200 else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from runners.contract import ParamsError
 from runners.engines.dialect import Dialect
 from runners.engines.openai import OPENAI
 from runners.engines.sglang import SGLANG
@@ -14,5 +15,5 @@ DIALECTS: Mapping[str, Dialect] = {one.name: one for one in (SGLANG, VLLM, OPENA
 def dialect_of(name: str) -> Dialect:
     """Raises ValueError for an engine that is not known."""
     if name not in DIALECTS:
-        raise ValueError(f"params: engine {name!r} is none of {', '.join(DIALECTS)}")
+        raise ParamsError(f"params: engine {name!r} is none of {', '.join(DIALECTS)}")
     return DIALECTS[name]

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runners.contract import ParamsError
 from runners.engines import prompts
 from runners.engines.dialect import Dialect
-from runners.engines.measuring import measure
+from runners.engines.measuring import check, measure
 from runners.engines.params import EngineParams
 from runners.engines.records import Endpoint, Load, Observation
 from runners.engines.wires import find
@@ -23,7 +24,16 @@ WARMUP_SEED, AGE_SEED = 1_000_003, 2_000_003
 
 
 def load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
-    """What is measured. Raises ValueError for a file of prompts that cannot be used."""
+    """What is measured. Raises ParamsError for one that makes no sense, or a file of prompts that cannot be used."""
+    try:
+        load = _load_of(params, dialect, seed)
+        check(load)
+    except ValueError as error:
+        raise ParamsError(str(error)) from error
+    return load
+
+
+def _load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
     wire = params.wire or dialect.wire
     as_text = params.text_prompts or not find(wire).takes_ids
     given = prompts.read_file(Path(params.prompt_file)) if params.prompt_file else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from runners.contract import parse_params
+from runners.contract import ParamsError, parse_params
 from runners.engines.limits import MAX_WAIT_SHARE
 
 # Lists of words; a text is taken apart as a shell would.
@@ -64,14 +64,14 @@ def read_params(given: Mapping[str, Any]) -> EngineParams:
     """Raises ValueError naming the parameter."""
     params: EngineParams = parse_params(EngineParams, {name: _joined(name, value) for name, value in given.items()})
     if params.prefix_cache not in PREFIX_CACHES:
-        raise ValueError(f"params: prefix_cache is {params.prefix_cache!r}, none of flush, unique, keep")
+        raise ParamsError(f"params: prefix_cache is {params.prefix_cache!r}, none of flush, unique, keep")
     for name in ("requests", "tokens", "concurrency", "warmup_rounds"):
         if getattr(params, name) < 1:
-            raise ValueError(f"params: {name} is {getattr(params, name)}, not at least 1")
+            raise ParamsError(f"params: {name} is {getattr(params, name)}, not at least 1")
     if params.tokens < 2:
-        raise ValueError("params: tokens is 1, and one token has no time between tokens")
+        raise ParamsError("params: tokens is 1, and one token has no time between tokens")
     if not params.url and not params.model:
-        raise ValueError("params: model is empty: name what the server has to load, or the url of a running one")
+        raise ParamsError("params: model is empty: name what the server has to load, or the url of a running one")
     return params
 
 
@@ -79,7 +79,7 @@ def address_of(url: str) -> tuple[str, int]:
     """Host and port of http://HOST[:PORT]. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
-        raise ValueError(f"params: url is {url!r}, not like http://127.0.0.1:8000")
+        raise ParamsError(f"params: url is {url!r}, not like http://127.0.0.1:8000")
     return parts.hostname, parts.port or 80
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.contract import Launch, UnbuildableError
+from runners.contract import Launch, ParamsError, UnbuildableError
 from runners.engines import server as servers
 from runners.engines.control import asker
 from runners.engines.dialect import Dialect, Start
@@ -74,7 +74,7 @@ def starting(params: EngineParams, dialect: Dialect, mode: str, *, python: str, 
     """Raises ValueError if nothing says how it is started, or acceptance cannot be made synthetic."""
     command = params.command or dialect.command
     if not command:
-        raise ValueError(f"params: command is empty, and a server of kind {dialect.name} has no usual one")
+        raise ParamsError(f"params: command is empty, and a server of kind {dialect.name} has no usual one")
     fields = {
         "python": python,
         "model": params.model,
@@ -88,12 +88,12 @@ def starting(params: EngineParams, dialect: Dialect, mode: str, *, python: str, 
     start = Start(argv=tuple(word for text in texts for word in filled(text, fields)))
     if params.thin_layers:
         if dialect.thin is None:
-            raise ValueError(f"params: a server of kind {dialect.name} cannot be started with few layers")
+            raise ParamsError(f"params: a server of kind {dialect.name} cannot be started with few layers")
         start = dialect.thin(start, params)
     if not params.synthetic_accept_length or mode == PLAIN:
         return start
     if dialect.synthetic is None:
-        raise ValueError(f"params: a server of kind {dialect.name} has no synthetic acceptance")
+        raise ParamsError(f"params: a server of kind {dialect.name} has no synthetic acceptance")
     return dialect.synthetic(start, params)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.protocol import matters
+from runners.contract import PlainError
 from runners.engines import processes
 from runners.engines.control import Ask
 from runners.engines.dialect import Start
@@ -53,7 +54,7 @@ AN_ERROR = re.compile(r"(^|[\s.])[A-Z]\w*(Error|Exception): ")
 NUM_ERRORS, ERROR_CHARS = 3, 300
 
 
-class EngineError(Exception):
+class EngineError(PlainError):
     """The server did not come up, or not as itself; the text ends with what it wrote."""
 
 

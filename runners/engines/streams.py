@@ -60,9 +60,14 @@ def _content_type(response: h11.Response) -> str:
 def read_events(pieces: Iterable[Piece]) -> list[Event]:
     """The data of each event. Comments and other fields are left out, and so is an event that was not completed."""
     events: list[Event] = []
-    rest, data = b"", []
+    rest: list[bytes] = []  # of a line that has not ended: joined once, or one long event would take for ever
+    data: list[str] = []
     for at_ns, piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
+        if b"\n" not in piece:
+            rest.append(piece)
+            continue
+        *lines, begun = b"".join([*rest, piece]).split(b"\n")
+        rest = [begun]
         for line in lines:
             line = line.removesuffix(b"\r")
             if line.startswith(b"data:"):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from runners.contract import ParamsError
 from runners.engines.dialect import Start
 from runners.engines.params import EngineParams
 
@@ -32,7 +33,7 @@ def _with_override(start: Start, params: EngineParams, option: str) -> Start:
         except ValueError:
             tree = {}
         if not isinstance(tree, dict) or not tree:
-            raise ValueError(f"params: {option} {given!r} is not a JSON object, and thin_layers has to add to it")
+            raise ParamsError(f"params: {option} {given!r} is not a JSON object, and thin_layers has to add to it")
     inner = tree
     *path, last = params.layers_field.split(".")
     for name in path:

@@ -20,7 +20,7 @@ from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
 from runners.engines.profile import profile
-from runners.engines.records import Endpoint, Observation, Reason
+from runners.engines.records import Endpoint, Load, Observation, Reason
 from runners.engines.running import ONLY, PLAIN, Running, running, trace_folder
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
@@ -35,6 +35,7 @@ class Job:
     params: EngineParams
     dialect: Dialect
     mode: str
+    load: Load
 
     @property
     def wire(self) -> str:
@@ -43,12 +44,6 @@ class Job:
     @property
     def cache(self) -> str:
         return self.params.prefix_cache or self.dialect.prefix_cache
-
-    @property
-    def seed(self) -> int:
-        """A server that somebody else started remembers prompts from trial to trial: each trial has its own."""
-        spec = self.launch.spec
-        return zlib.crc32(spec.trial.encode()) if self.params.url else spec.seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +62,22 @@ class Part:
 
 
 def run(launch: Launch) -> Measurement:
-    """Raises EngineError if a server does not come up, ValueError for parameters that cannot be."""
+    """Raises EngineError if a server does not come up, ParamsError for parameters that cannot be."""
     params = read_params(launch.spec.params)
     dialect = dialect_of(params.engine)
+    # Before a server takes minutes to load: a file of prompts may be wrong.
+    load = loads.load_of(params, dialect, seed_of(launch, params))
     parts: list[Part] = []
     for mode in launch.spec.modes or ("",):
-        parts.append(run_mode(Job(launch=launch, params=params, dialect=dialect, mode=mode)))
+        parts.append(run_mode(Job(launch=launch, params=params, dialect=dialect, mode=mode, load=load)))
         if parts[-1].reasons:
             break  # the trial counts for nothing: the other server is not worth its minutes
     return merged(parts)
+
+
+def seed_of(launch: Launch, params: EngineParams) -> int:
+    """A server that somebody else started remembers prompts from trial to trial: each trial has its own."""
+    return zlib.crc32(launch.spec.trial.encode()) if params.url else launch.spec.seed
 
 
 def run_mode(job: Job) -> Part:
@@ -107,8 +109,7 @@ def told_by(server: Server, dialect: Dialect, part: Part) -> Part:
 
 def traced(job: Job, server: Server, model: str, part: Part) -> Part:
     """With some cycles under the engine's profiler; nothing is measured on this server afterwards."""
-    load = loads.load_of(job.params, job.dialect, job.seed)
-    short = replace(load, num_requests=load.concurrency, rate_per_s=0.0)
+    short = replace(job.load, num_requests=job.load.concurrency, rate_per_s=0.0)
     endpoint = Endpoint(host=server.host, port=server.port, model=model)
     folder = trace_folder(job.launch, job.mode)
     seen = profile(server, job.dialect.name, folder, lambda: measure(endpoint, job.wire, short))
@@ -117,7 +118,7 @@ def traced(job: Job, server: Server, model: str, part: Part) -> Part:
 
 def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:
     """From the first request to the last counter."""
-    load = loads.load_of(job.params, job.dialect, job.seed)
+    load = job.load
     warmup, failed = loads.warm_up(endpoint, job.wire, load, job.params, is_unique=job.cache == "unique")
     failed = failed or loads.age(endpoint, job.wire, load, job.params.age_s, is_unique=job.cache == "unique")
     if failed is not None:

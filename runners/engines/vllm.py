@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from runners.contract import ParamsError
 from runners.engines import thin
 from runners.engines.control import Ask
 from runners.engines.dialect import CounterNames, Dialect, Start, openai_models
@@ -31,7 +32,7 @@ def synthetic(start: Start, params: EngineParams) -> Start:
     except ValueError:
         config = None
     if not isinstance(config, dict):
-        raise ValueError("params: synthetic_accept_length needs --speculative-config {JSON} among the arguments")
+        raise ParamsError("params: synthetic_accept_length needs --speculative-config {JSON} among the arguments")
     own = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": params.synthetic_accept_length}
     option, sign, _ = start.argv[place].partition("=")
     changed = json.dumps({**config, **own})

@@ -207,7 +207,7 @@ def test_the_environment_is_reported_as_seen_and_where_the_subject_changed_it(tm
 def test_wrong_parameters_are_named(tmp_path, subject, params, said):
     code, result, _ = launch(write_spec(tmp_path, subject, "tp_moe", **(workload_files(tmp_path) | params)))
     assert (code, result.status) == (1, "failed")
-    assert result.error.startswith("ValueError: ")
+    assert result.error.startswith("usage: params: ")
     assert said in result.error
 
 

@@ -53,6 +53,7 @@ def test_an_object_without_choices_is_an_error():
 
 def test_an_error_that_is_not_even_json_is_an_error():
     assert "not JSON" in answer_to(token(ids=[5]), '{"error": "cannot "parse""}').error
+    assert "not JSON" in answer_to(token(ids=[5]), "[" * 100_000).error
 
 
 def test_a_stream_cut_in_the_middle_is_no_answer():

@@ -74,3 +74,11 @@ def test_lines_end_either_way_and_other_fields_are_left_out():
     first = (1, b": ping\n\nevent: message\r\ndata: a\r\nid: 4\r\n\r\n")
     pieces = [first, (2, b"data:b\ndata: c\n\n"), (3, b"data: d\n")]
     assert read_events(pieces) == [(1, "a"), (2, "b\nc")]
+
+
+def test_an_event_in_very_many_reads_is_joined_once():
+    """300 MB in 64 KiB reads: joined anew at each of them that would be 700 GB of copying."""
+    piece = b"x" * 65536
+    pieces = [(1, b"data: "), *[(2, piece)] * 4800, (3, b"\n\n")]
+    ((at_ns, data),) = read_events(pieces)
+    assert (at_ns, len(data)) == (3, 4800 * 65536)

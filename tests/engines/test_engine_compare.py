@@ -57,6 +57,31 @@ def test_an_engine_that_is_not_the_one_that_was_started_makes_the_comparison_inv
     assert "says it is version 0.5.5; this side's is 0.5.6" in texts(comparison)
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"requests": 0}, "requests is 0"),
+        ({"rate_per_s": -1}, "rate_per_s is -1"),
+        ({"prompt_file": "/nowhere"}, "/nowhere"),
+        ({"prefix_cache": "empty"}, "none of flush, unique, keep"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_wrong_usage_before_any_server_is_started(tmp_path, setting, said):
+    project = engine_project(tmp_path, "sglang")
+    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets(**setting), code=2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "next: perfguard workloads" in done.stderr
+
+
+def test_a_server_that_dies_at_its_start_is_told_by_its_own_words(tmp_path):
+    done = engine_project(tmp_path, "sglang", die_at_start=7).run(
+        "run", "HEAD", "--trials", "1", "-w", "sglang", *sets(), code=4
+    )
+    assert "before it was ready" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_a_start_that_fails_once_is_tried_again_in_its_slot(tmp_path):
     project = engine_project(tmp_path, "sglang", die_once=str(tmp_path / "died"))
     project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets())
