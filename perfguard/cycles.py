@@ -106,8 +106,13 @@ def rates_of(heads: Sequence[Trial]) -> tuple[Rate, ...]:
         cycles, accepted = counts_of(trial).get("cycles"), counts_of(trial).get("accepted_by_position")
         if not isinstance(cycles, int) or not isinstance(accepted, list) or not accepted:
             return ()
+        if not all(isinstance(count, int) for count in accepted):
+            return ()
         distinct[cycles, *accepted] = None
     if len({len(counts) for counts in distinct}) != 1:
         return ()
     total, *by_position = (sum(column) for column in zip(*distinct, strict=True))
-    return rates_by_position(total, by_position)
+    try:
+        return rates_by_position(total, by_position)
+    except ValueError:  # counts that cannot be: unknown, and no advice rests on them
+        return ()

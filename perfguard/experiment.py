@@ -247,7 +247,8 @@ def prepare(session: Session, plan: BlockPlan) -> None:
             session.observer.say(line)
         session.run(partial(launcher.first_run, arm, number))
     if launcher.pin_arguments(session.trials):  # head again, so that its caches are those of what is measured
-        session.run(partial(launcher.first_run, session.campaign.arms[1], 1))
+        for arm, number in (one for one in missing if one[0].side == "head"):
+            session.run(partial(launcher.first_run, arm, number))
 
 
 def _missing_builds(session: Session, plan: BlockPlan) -> list[tuple[Arm, int]]:

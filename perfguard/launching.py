@@ -57,8 +57,8 @@ class Launcher:
 
         Modes of one commit share its builds. Returns what a person should hear about the cache.
         """
-        twins = [key for key in self.builds if key[1] == number and are_compared(self.campaign)]
-        for twin in twins:
+        twin = next((key for key in self.builds if key[1] == number and are_compared(self.campaign)), None)
+        if twin is not None:
             self.builds[arm.side, number], self.provided[arm.side, number] = self.builds[twin], self.provided[twin]
             return ()
         builder = Builder(campaign=self.campaign, repository=self.repository, workspace=self.workspace)

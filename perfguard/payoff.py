@@ -4,6 +4,8 @@ Reads stored trials and changes no outcome. Gives no advice before the gate: dra
 that is wired rightly would have them, and the same output from both modes.
 """
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -155,8 +157,9 @@ def _best(campaign: Campaign, planned: Sequence[Prediction]) -> dict[str, Any] |
         return None
     best = max(planned, key=lambda one: one.gain)
     workload, head = campaign.workload, campaign.arms[1]
-    changed = {**head.params, "num_draft_tokens": best.num_drafted}
-    words = [f"perfguard speculate {head.revision.name} -w {workload.name}"]
-    words += [f"--set {name}={value}" for name, value in changed.items()]
-    command = " ".join(words) if "num_draft_tokens" in workload.params else ""
+    changed = {**workload.params, **head.params, "num_draft_tokens": best.num_drafted}
+    words = ["perfguard", "speculate", head.revision.name, "-w", workload.name]
+    for name, value in changed.items():
+        words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    command = shlex.join(words) if "num_draft_tokens" in workload.params else ""
     return {**asdict(best), "command": command}

@@ -9,7 +9,7 @@ from typing import Any
 
 from perfguard.calibration import SCHEMA, percent
 from perfguard.policy import Policy, stored_policy
-from perfguard.records import Campaign, Scope, Workload
+from perfguard.records import Campaign, Workload
 from perfguard.stats.design import rules_of
 from perfguard.stats.prices import TRIALS_A_BLOCK, LaunchCost, price_lines, price_list
 from perfguard.store import Store, TrialCosts
@@ -62,10 +62,12 @@ def _basis(campaign: Campaign, policy: Policy, store: Store) -> Basis:
     found = newest_calibration(campaign, store)
     if found is not None:
         return _from_calibration(found, policy, primaries, datetime.now(UTC))
-    # A slice loads and runs in a fraction of the time: only slices tell what one costs.
-    scope: Scope = "slice" if campaign.scope == "slice" else "full"
-    history = store.trial_costs(campaign.workload.name, campaign.machine, scope=scope)
-    return _from_history(campaign.workload, policy, history, primaries)
+    # A slice loads in a fraction of the time, and a running server not at all: each is priced by its own kind.
+    workload = campaign.workload
+    if campaign.scope == "attached":
+        workload = replace(workload, ready_timeout_s=0.0)
+    history = store.trial_costs(workload.name, campaign.machine, scope=campaign.scope)
+    return _from_history(workload, policy, history, primaries)
 
 
 def newest_calibration(campaign: Campaign, store: Store) -> Mapping[str, Any] | None:

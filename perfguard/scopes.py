@@ -12,6 +12,7 @@ parameter `url`. Nothing can be started afresh there, so that it ends with a sus
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
@@ -24,6 +25,14 @@ SLICE: Scope = "slice"
 THIN = "Few layers with weights drawn at random; kernels, collectives and the number of GPUs are real"
 NOT_ACQUITTED = "accept length, the skew of routing to experts, and memory at full size are not acquitted by it"
 RUNNING = "Running servers: each side is one launch that somebody else made"
+CANNOT_BE_SHARED: Mapping[Scope, str] = {
+    ATTACHED: "a running server is neither started nor shared",
+    SLICE: "an engine with few layers has a scope of its own",
+}
+ONE_SIDED: Mapping[Scope, str] = {
+    ATTACHED: "is a running server: one side would be fresh, one not (--base-set url=…, --head-set url=…)",
+    SLICE: "has few layers with random weights (thin_layers): another model is no other commit",
+}
 SHARED = "Shared process: import state, allocator and clocks are common to both sides"
 # Said of launches, where in this scope a launch holds four instances.
 OF_LAUNCHES = frozenset({"LOTTERY", "LOTTERY_OPEN", "EXACT_EQUAL"})
@@ -68,21 +77,34 @@ def check_scope(scope: Scope, workload: Workload, arms: Sequence[Arm], policy: P
 
 
 def effective_scope(asked: Scope, workload: Workload, arms: Sequence[Arm]) -> Scope:
-    """`attached` where the sides are running servers. Raises UsageError where only one of them is."""
-    urls = [url_of(workload, arm) for arm in arms]
-    if not any(urls):
-        return asked
-    if asked != "full":
-        raise UsageError(f"--scope {asked}: a running server is neither started nor shared", "perfguard compare --url")
-    if not all(urls):
-        text = f"only {arms[0].side if urls[0] else arms[1].side} is a running server: one side would be fresh, one not"
-        raise UsageError(text, "give both sides a url (--base-set url=…, --head-set url=…), or none")
-    return ATTACHED
+    """`attached` where the sides are running servers, `slice` where their engines have few layers, however that was
+    asked for. Raises UsageError where only one side is such, or another scope was asked for.
+    """
+    for scope, given in ((ATTACHED, url_of), (SLICE, layers_of)):
+        found = [given(workload, arm) for arm in arms]
+        if not any(found):
+            continue
+        if asked != "full":
+            raise UsageError(f"--scope {asked}: {CANNOT_BE_SHARED[scope]}", "leave --scope out")
+        if not all(found):
+            odd = next(arm.side for arm, value in zip(arms, found, strict=True) if value)
+            raise UsageError(f"only {odd} {ONE_SIDED[scope]}", "give both sides the same, or neither")
+        return scope
+    return asked
 
 
 def url_of(workload: Workload, arm: Arm) -> str:
     """The running server that an arm measures, "" if it starts its own."""
-    return str(arm.params.get("url", workload.params.get("url", ""))) if workload.runner == "engine" else ""
+    return str(_engine_param(workload, arm, "url") or "")
+
+
+def layers_of(workload: Workload, arm: Arm) -> int:
+    """How many layers with random weights an arm's engine is cut to; 0: the whole model."""
+    return int(_engine_param(workload, arm, "thin_layers") or 0)
+
+
+def _engine_param(workload: Workload, arm: Arm, name: str) -> Any:
+    return arm.params.get(name, workload.params.get(name)) if workload.runner == "engine" else None
 
 
 def scoped_policy(policy: Policy, scope: Scope) -> Policy:

@@ -235,7 +235,7 @@ def _request(asked: dict[str, Any], config: Any, sides: tuple[str, ...], kind: s
         carry=asked["carry"],
         bench_from=asked.get("bench_from", ""),
         claimed=asked.get("was"),
-        scope="slice" if asked.get("thin") else scope_of(asked.get("scope", "")),
+        scope=scope_of(asked.get("scope", "")),
         pin_args=asked.get("pin_args", ""),
     )
 

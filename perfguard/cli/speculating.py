@@ -15,8 +15,6 @@ from perfguard.errors import UsageError
 
 POLICY_OPTIONS = ("margin", "alpha", "max_blocks", "budget", "no_confirm", "no_build_cache", "clocks", "sm_clock")
 SCHEMA = "perfguard/speculations@1"
-# The worst of several comparisons gives the exit code: a loss, then what could not be compared, then what is open.
-WORST_FIRST = (1, 4, 3, 0)
 
 
 @app.command()
@@ -132,8 +130,9 @@ def _of_sizes(workload: Any, sizes: tuple[int, ...]) -> list[Any]:
 
 
 def _finish_all(comparisons: list[dict[str, Any]], json_file: str) -> None:
-    codes = {comparison["exit_code"] for comparison in comparisons}
-    code = next(code for code in WORST_FIRST if code in codes)
+    from perfguard.nightly.plan import worst
+
+    code = worst([comparison["exit_code"] for comparison in comparisons])
     with o.verdict_output():
         if json_file:
             ids = ", ".join(comparison["id"] for comparison in comparisons)

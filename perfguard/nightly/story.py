@@ -113,16 +113,16 @@ def _measure(night: Night, one: Chosen, task: Task, budget_s: float) -> None:
         night.entries.append(document.other_entry(name, one.pin, "failed", f"{name}: {error}", code))
         return
     night.notices += comparison.get("machine_moved", ())
-    values = standing.night_values(comparison)
-    night.store.nights.add_values(comparison["id"], str(comparison["outcome"]), values)
     if not task.run.is_link:
         ack = accepted_by(comparison, night.store, night.now)
         entry = document.measured_entry(name, one.pin, comparison, ack)
         night.entries.append(entry)
         night.comparisons.append(comparison)
-        # What had its outcome when the night was interrupted was told then.
+        # What had its outcome when the night was interrupted was told then: it is stored after the telling.
         if entry["acked"] is None and not task.run.outcome:
             tell(night, tell_of_outcome(night.hooks, comparison))
+    values = standing.night_values(comparison)
+    night.store.nights.add_values(comparison["id"], str(comparison["outcome"]), values)
 
 
 def _look_at_machine(night: Night, chosen: list[Chosen]) -> None:

@@ -21,9 +21,11 @@ def with_perfguard(comparison: Mapping[str, Any]) -> list[str]:
     words = ["perfguard", "speculate" if are_modes else "compare", str(base["commit"])[:12]]
     words += [] if are_modes else [str(head["commit"])[:12]]
     words += ["--margin", f"{comparison['margin'] * 100:g}%", "--alpha", f"{comparison['alpha']:g}"]
-    # The url among the parameters says that it is attached, and speculate has no choice of scopes.
-    if comparison.get("scope", "full") not in ("full", "attached") and not are_modes:
-        words += ["--scope", str(comparison["scope"])]
+    # Parameters say that it is attached or a slice, and speculate has no choice of scopes.
+    if comparison.get("scope") == "in-process" and not are_modes:
+        words += ["--scope", "in-process"]
+    if pinned := comparison.get("method", {}).get("pinned_args"):
+        words += ["--pin-args", str(pinned)]
     for name, value in base.get("env", {}).items() if are_modes else ():
         words += ["--env", name if value == REDACTED else f"{name}={value}"]
     for side in SIDES if not are_modes else ():

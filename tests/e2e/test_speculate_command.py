@@ -72,6 +72,8 @@ def test_a_crashing_mode_is_invalid_and_a_command_has_no_modes(fake):
     found = speculate(fake, code=4)
     assert (found["outcome"], found["speculate"]["gate"]) == ("INVALID", None)
     assert "no list of different whole numbers" in fake.run("speculate", *FAKE, "--concurrency", "1,1", code=2).stderr
+    (fake.repo / "perfguard.toml").write_text('[workload.mine]\ncommand = "true"\n')
+    assert "measures no plain decoding" in fake.run("speculate", "-w", "mine", code=2).stderr
 
 
 def test_ctrl_c_leaves_a_comparison_that_goes_on(fake):
@@ -88,7 +90,7 @@ def test_ctrl_c_leaves_a_comparison_that_goes_on(fake):
     assert "agrees" in fake.run("replay").stdout
 
 
-def test_the_tiny_model_is_faster_with_its_draft_and_says_the_same(project):
+def test_the_tiny_model_says_the_same_with_its_draft(project):
     files = {f"model/{path.relative_to(ROOT / 'model')}": path.read_text() for path in (ROOT / "model").rglob("*.py")}
     project.commit(files)
     tiny = ("-w", "moe-eagle3", "--set", "tokens=24", "--set", "prompts=2")
