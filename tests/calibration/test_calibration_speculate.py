@@ -23,9 +23,9 @@ SEED = 20_261_130
 LAUNCH_SD, PASS_SD = 0.03, 0.01
 
 
-def block(campaign, plan, coin, mode_sd):
+def block(campaign, plan, coin, mode_sd, *, shares_confirmation):
     """Stage one: a launch for all four slots, with one luck for each mode. Confirmation: a launch and a luck a slot."""
-    is_shared = is_one_launch(campaign, plan)
+    is_shared = shares_confirmation or is_one_launch(campaign, plan)
     launch = coin.gauss(0.0, LAUNCH_SD)
     luck = {side: coin.gauss(0.0, mode_sd) for side in ("base", "head")}
     found = []
@@ -37,18 +37,20 @@ def block(campaign, plan, coin, mode_sd):
     return found
 
 
-def outcome(seed, mode_sd):
-    campaign, coin = moded(Policy(confirms_alone=True), seed=seed), random.Random(f"{SEED}/{seed}/{mode_sd}")
+def outcome(seed, mode_sd, *, confirms_alone=True, shares_confirmation=False):
+    """Without `confirms_alone` stage two has its usual share of alpha; `shares_confirmation`: in shared launches."""
+    coin = random.Random(f"{SEED}/{seed}/{mode_sd}")
+    campaign = moded(Policy(confirms_alone=confirms_alone), seed=seed)
     plans, trials = planned_blocks(campaign), []
     found = judge(campaign, plans, trials)
     while found.next_plan is not None:
-        trials += block(campaign, found.next_plan, coin, mode_sd)
+        trials += block(campaign, found.next_plan, coin, mode_sd, shares_confirmation=shares_confirmation)
         found = judge(campaign, plans, trials)
     return found.decision.outcome
 
 
-def outcomes(num_comparisons, mode_sd):
-    return Counter(outcome(seed, mode_sd) for seed in range(num_comparisons))
+def outcomes(num_comparisons, mode_sd, **built):
+    return Counter(outcome(seed, mode_sd, **built) for seed in range(num_comparisons))
 
 
 def test_equal_modes_are_not_called_a_win_or_a_loss():
@@ -61,6 +63,12 @@ def test_equal_modes_are_not_called_a_win_or_a_loss():
     assert found[Outcome.EQUIVALENT] > 270
 
 
+def test_luck_of_one_mode_in_a_launch_is_no_win_and_no_loss():
+    found = outcomes(200, 0.05)
+    print(f"seed {SEED}: {dict(found)}")
+    assert found[Outcome.REGRESSION] + found[Outcome.IMPROVEMENT] <= 2
+
+
 def test_confirmation_keeps_alpha_by_itself():
     """Whatever a launch does to one mode, and however often that makes a suspicion, confirming looks allow alpha."""
     design = choose_design(Policy(confirms_alone=True), 1)
@@ -69,6 +77,7 @@ def test_confirmation_keeps_alpha_by_itself():
     assert design.looks == choose_design(Policy(), 1).looks
 
 
-if __name__ == "__main__":
-    for mode_sd in map(float, sys.argv[2:]):
-        print(mode_sd, dict(outcomes(int(sys.argv[1]), mode_sd)))
+if __name__ == "__main__":  # COMPARISONS SD [usual] [shared]
+    num, sd, *words = sys.argv[1:]
+    built = {"confirms_alone": "usual" not in words, "shares_confirmation": "shared" in words}
+    print(built, dict(outcomes(int(num), float(sd), **built)))

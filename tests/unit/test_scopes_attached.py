@@ -42,6 +42,22 @@ def test_a_url_makes_the_scope_and_nothing_else_does():
     assert effective_scope("full", replace(VLLM, runner="fake"), arms("http://a", "http://b")) == "full"
 
 
+@pytest.mark.parametrize("where", ["workload", "arms"])
+def test_few_layers_make_a_slice_however_they_were_asked_for(where):
+    cut = {"thin_layers": 8}
+    workload = with_params(VLLM, cut) if where == "workload" else VLLM
+    sides = arms() if where == "workload" else tuple(replace(arm, params=cut) for arm in arms())
+    assert effective_scope("full", workload, sides) == "slice"
+    with pytest.raises(UsageError, match="few layers has a scope of its own"):
+        effective_scope("in-process", workload, sides)
+
+
+def test_few_layers_against_a_whole_model_are_refused():
+    base, head = arms()
+    with pytest.raises(UsageError, match="only head has few layers"):
+        effective_scope("full", VLLM, (base, replace(head, params={"thin_layers": 8})))
+
+
 @pytest.mark.parametrize(("base", "head", "side"), [("http://a", "", "base"), ("", "http://b", "head")])
 def test_a_running_server_against_one_that_is_started_is_refused(base, head, side):
     with pytest.raises(UsageError, match=f"only {side} is a running server"):
