@@ -57,16 +57,21 @@ def identify(
     return record, tuple(reasons), _served(offered, params)
 
 
-def binaries(server: Server, packages: tuple[str, ...]) -> dict[str, dict[str, str]]:
+def binaries(server: Server, packages: tuple[str, ...], found: Found) -> dict[str, dict[str, str]]:
     """{place from its package on: {"path", "sha256"}} of the shared objects of these packages that are loaded."""
     files = {path for pid in pids(server) for path in processes.mapped_files(pid) if ".so" in Path(path).name}
-    found = {}
-    for path in sorted(files):
-        parts = Path(path).parts
-        places = [at for at, part in enumerate(parts) if part in packages]
-        if places and Path(path).is_file():
-            found["/".join(parts[places[-1] :])] = {"path": path, "sha256": origin.sha256(path)}
-    return found
+    places = {path: place_in_package(path, packages, found) for path in sorted(files) if Path(path).is_file()}
+    return {place: {"path": path, "sha256": origin.sha256(path)} for path, place in places.items() if place}
+
+
+def place_in_package(path: str, packages: tuple[str, ...], found: Found) -> str:
+    """`path` from its package on, "" if it belongs to none of these: an installed one, or the one that was found."""
+    parts = Path(path).parts
+    is_own = is_of_package(path, found)
+    starts = [
+        at for at, part in enumerate(parts) if part in packages and (is_own or parts[at - 1].endswith("-packages"))
+    ]
+    return "/".join(parts[starts[-1] :]) if starts else ""
 
 
 def _served(offered: tuple[str, ...], params: EngineParams) -> str:

@@ -13,9 +13,9 @@ from runners.engines.dialect import Dialect
 from runners.engines.measuring import check, measure
 from runners.engines.params import EngineParams
 from runners.engines.records import Endpoint, Load, Observation
-from runners.engines.wires import find
+from runners.engines.wires import find, refuse
 
-# Two rounds whose token times differ by less than this are one level: what is left of a start is 2 % at most.
+# Two rounds whose token times differ by less than this are called one level: a choice, below what rounds vary by.
 STEADY_SHARE = 0.02
 # Servers behind these wires refuse `ignore_eos`: their answers end where the model says so.
 STRICT = ("openai", "transformers", "transformers-chat")
@@ -28,6 +28,8 @@ def load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
     try:
         load = _load_of(params, dialect, seed)
         check(load)
+        for prompt in load.prompts:
+            refuse(find(params.wire or dialect.wire), prompt)
     except ValueError as error:
         raise ParamsError(str(error)) from error
     return load

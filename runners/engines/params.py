@@ -76,17 +76,28 @@ def read_params(given: Mapping[str, Any]) -> EngineParams:
 
 
 def address_of(url: str) -> tuple[str, int]:
-    """Host and port of http://HOST[:PORT]. Raises ValueError."""
+    """Host and port of http://HOST[:PORT]. Raises ParamsError."""
     parts = urlsplit(url)
+    try:
+        port = parts.port or 80
+    except ValueError as error:
+        raise ParamsError(f"params: url is {url!r}: {error}") from None
     if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
         raise ParamsError(f"params: url is {url!r}, not like http://127.0.0.1:8000")
-    return parts.hostname, parts.port or 80
+    return parts.hostname, port
 
 
 def filled(words: str, fields: Mapping[str, str]) -> tuple[str, ...]:
-    """The words of a command line with {model} and the like filled in; other braces (JSON) stay as they are."""
+    """The words of a command line with {model} and the like filled in; other braces (JSON) stay as they are.
+
+    Raises ParamsError for a quote that is not closed.
+    """
+    try:
+        given = shlex.split(words)
+    except ValueError as error:
+        raise ParamsError(f"params: {words!r}: {error}") from None
     found = []
-    for word in shlex.split(words):
+    for word in given:
         for name, value in fields.items():
             word = word.replace(f"{{{name}}}", value)
         found.append(word)

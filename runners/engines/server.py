@@ -252,7 +252,7 @@ def _alive(server: Server) -> list[int]:
     for pid in processes.descendants(os.getpid()):
         if processes.is_alive(pid):
             found.append(pid)
-        elif processes.parent_of(pid) == os.getpid():
+        elif pid != (server.process and server.process.pid) and processes.parent_of(pid) == os.getpid():
             with _suppressed():
                 os.waitpid(pid, os.WNOHANG)
     return found

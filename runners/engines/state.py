@@ -39,7 +39,8 @@ def state_of(server: Server, dialect: Dialect, version: str) -> tuple[dict[str, 
         log=servers.log_text(server),
     )
     record = READERS.get(dialect.name, of_command)(told)
-    asked = asked_variables(os.environ)
+    # What the server was given: the folder of its interpreter stands in front of the PATH that was asked for.
+    asked = {name: server.env.get(name, value) for name, value in asked_variables(os.environ).items()}
     processes = processes_of(server, asked)
     seen = known({"workers": workers_json(processes), "overwritten": overwritten(processes)})
     return {**record, **seen}, tuple(lost(asked, processes))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from runners.contract import Launch, Measurement, announce_ready
+from runners.contract import Launch, Measurement, ParamsError, announce_ready
 from runners.engines import loads
 from runners.engines import server as servers
 from runners.engines.counters import Acceptance, by_counter, by_request, foreign_traffic, off_synthetic
@@ -66,6 +66,8 @@ def run(launch: Launch) -> Measurement:
     params = read_params(launch.spec.params)
     dialect = dialect_of(params.engine)
     # Before a server takes minutes to load: a file of prompts may be wrong.
+    if (params.prefix_cache or dialect.prefix_cache) == "flush" and dialect.flush is None:
+        raise ParamsError(f"params: prefix_cache is flush, and a server of kind {dialect.name} cannot be told to")
     load = loads.load_of(params, dialect, seed_of(launch, params))
     parts: list[Part] = []
     for mode in launch.spec.modes or ("",):
@@ -89,7 +91,7 @@ def run_mode(job: Job) -> Part:
             reasons=reasons,
             origin={
                 **package_files(run_.found, job.launch.subject_root),
-                **binaries(run_.server, (*job.dialect.modules, *job.dialect.kernels)),
+                **binaries(run_.server, (*job.dialect.modules, *job.dialect.kernels), run_.found),
             },
         )
         part = replace(part, software=software(run_.found))

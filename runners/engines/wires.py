@@ -49,10 +49,15 @@ def find(name: str) -> Wire:
     return WIRES[name]
 
 
-def request(endpoint: Endpoint, wire: Wire, prompt: Prompt, load: Load) -> bytes:
-    """One HTTP/1.1 request, ready to be sent. Raises ValueError for a prompt that the wire cannot carry."""
+def refuse(wire: Wire, prompt: Prompt) -> None:
+    """Raises ValueError for a prompt that the wire cannot carry."""
     if prompt.text is None and not (wire.takes_ids and prompt.ids is not None):
         raise ValueError(f"a prompt has no text, and {wire.path} takes no token ids on this wire")
+
+
+def request(endpoint: Endpoint, wire: Wire, prompt: Prompt, load: Load) -> bytes:
+    """One HTTP/1.1 request, ready to be sent. Raises ValueError for a prompt that the wire cannot carry."""
+    refuse(wire, prompt)
     body = json.dumps(wire.body(endpoint, prompt, load), ensure_ascii=False).encode()
     head = (
         f"POST {wire.path} HTTP/1.1\r\nHost: {endpoint.host}:{endpoint.port}\r\nUser-Agent: perfguard\r\n"

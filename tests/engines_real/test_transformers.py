@@ -37,6 +37,5 @@ def test_requests_that_it_serves_one_after_the_other_wait_for_their_first_token(
 
 def test_two_blocks_of_the_same_are_no_regression(project):
     comparison = real.compare(project, env=ENV)
-    assert {trial["digests"]["load"] for trial in real.trials(project)} != set()
     assert len({trial["digests"]["load"] for trial in real.trials(project)}) == 1
     assert comparison["outcome"] in ("INCONCLUSIVE", "EQUIVALENT")
