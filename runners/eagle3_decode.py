@@ -114,16 +114,20 @@ def cycles_in_phases(session: Session, log: CycleLog, slowdown: float) -> Iterat
 
 
 def cycles_ahead(session: Session, log: CycleLog, slowdown: float) -> Iterator[list[list[int]]]:
-    """The same with `run_ahead` cycles enqueued beyond the one that is read; a cycle lasts from read to read."""
+    """The same with `run_ahead` cycles enqueued beyond the one that is read; a cycle lasts from read to read.
+
+    With a planted slowdown nothing is enqueued ahead: the device would work through the wait and hide it.
+    """
+    ahead = session.run_ahead if slowdown == 1.0 else 0
     waiting = 0
     begin = clock()
     try:
         while True:
-            for _ in range(session.run_ahead + 1 - waiting):
+            for _ in range(ahead + 1 - waiting):
                 session.draft()
                 session.verify()
                 session.accept()
-            waiting = session.run_ahead
+            waiting = ahead
             emitted = session.read()
             end = end_of_step(begin, slowdown)
             log.cycle_s[log.cycles], begin = end - begin, end

@@ -39,17 +39,21 @@ def new_log(rows: int) -> PlainLog:
 def generate(
     session: Session, prompts: Sequence[list[int]], tokens: int, log: PlainLog, slowdown: float = 1.0
 ) -> list[list[int]]:
-    """One batch. The host reads `session.run_ahead` steps behind what it enqueued; a step lasts from read to read."""
+    """One batch. The host reads `session.run_ahead` steps behind what it enqueued; a step lasts from read to read.
+
+    With a planted slowdown nothing is enqueued ahead: the device would work through the wait and hide it.
+    """
     session.synchronize()
     begin = clock()
     ids = [[token] for token in session.prefill(prompts, mode="plain")]
     session.synchronize()
     log.ttft_s.append(clock() - begin)
     log.batch = len(prompts)
+    ahead = session.run_ahead if slowdown == 1.0 else 0
     enqueued = 0
     begin = clock()
     for step in range(tokens - 1):
-        while enqueued < min(step + 1 + session.run_ahead, tokens - 1):
+        while enqueued < min(step + 1 + ahead, tokens - 1):
             session.decode()
             enqueued += 1
         emitted = session.read()
@@ -58,7 +62,7 @@ def generate(
         log.steps += 1
         for mine, new in zip(ids, emitted, strict=True):
             mine.extend(new)
-        begin = end if session.run_ahead else clock()
+        begin = end if ahead else clock()
     return ids
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from runners import eagle3_decode, marked, tp_moe, tp_moe_decode
+from runners import eagle3_decode, marked, timing, tp_moe, tp_moe_decode
 
 
 class Ahead:
@@ -128,6 +128,40 @@ def test_the_floor_is_the_bytes_of_a_step_at_the_speed_of_a_copy():
     )
     assert found == {"bytes": 300.0, "floor_s": 2.0, "times_floor": 2.0, "copy_bytes_per_s": 150.0}
     assert marked.roofline(session, {"verify_s": 4.0}, rows=3, context=20, copy_bytes_per_s=150.0) == {}
+
+
+class Device(Ahead):
+    """Works by itself: each step takes it a second, from when it was enqueued or from the end of the step before."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0.0
+        self.done = []
+
+    def clock(self):
+        self.now += 0.001  # a reading takes a millisecond
+        return self.now
+
+    def emit(self, counts):
+        super().emit(counts)
+        self.done.append(max(self.now, self.done[-1] if self.done else 0.0) + 1.0)
+
+    def read(self):
+        self.now = max(self.now, self.done[-len(self.waiting)])
+        return super().read()
+
+
+@pytest.mark.parametrize(("loop", "name"), [(tp_moe_decode, "plain_token_s"), (eagle3_decode, "eagle3_cycle_s")])
+@pytest.mark.parametrize(("slowdown", "most_waiting"), [(1.0, 2), (1.5, 1)])
+def test_a_planted_slowdown_is_not_hidden_by_a_device_that_works_on(monkeypatch, loop, name, slowdown, most_waiting):
+    device = Device()
+    for module in (timing, tp_moe_decode, eagle3_decode):
+        monkeypatch.setattr(module, "clock", device.clock)
+    run = loop.measure(device, [[10]], 6, slowdown)
+    assert run.samples[name] == pytest.approx([slowdown] * 5, abs=0.01)
+    assert device.most_waiting == most_waiting
+    assert device.waiting == []
+    assert run.tokens == [[11, 12, 13, 14, 15, 16]]
 
 
 def test_prompts_that_make_no_whole_batches_are_refused():
