@@ -36,7 +36,7 @@ DESCRIBED = ("api_version", "target", "draft", "tap_layers", "world_size")
 class Slot:
     """One instance with its own copy of its subject's code, or the use of another slot's in a mode of its own.
 
-    By mode: log, ids by prompt, time stamps.
+    By mode: log, ids by prompt, what they come to, time stamps.
     """
 
     table: tables.Table
@@ -45,12 +45,15 @@ class Slot:
     modes: tuple[str, ...]
     logs: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, list[list[int]]] = field(default_factory=dict)
+    runs: dict[str, ModeRun] = field(default_factory=dict)
     marks: dict[str, dict[str, Any]] = field(default_factory=dict)
     measured_s: float = 0.0
 
 
 def run(launch: Launch) -> Measurement:
-    """Raises ValueError, OriginError, UnbuildableError, and TogetherError if these subjects need a process each."""
+    """Raises ValueError, OriginError, UnbuildableError, InvalidError, and TogetherError if these subjects need a process
+    each.
+    """
     params = parse_params(TpMoeParams, launch.spec.params)
     tp_moe.check(launch, params)
     prompts = tp_moe.read_prompts(params)
@@ -64,15 +67,16 @@ def run(launch: Launch) -> Measurement:
     with quiet():
         replay(launch, slots, prompts, params)
     measured_s = clock() - begin
+    for slot in slots:
+        look_back(slot, prompts, params)
     about = {
         "load_s": load_s,
         "measured_s": measured_s,
         "peak_memory_bytes": max(slot.session.peak_memory_bytes() for slot in slots),
         "versions": tp_moe.versions(slots[0].session, params, launch),
     }
-    observed = [observe_slot(slot, params, is_first=launch.is_first) for slot in slots]
-    close(slots)
-    return Measurement(slots=observed, **about)
+    close(slots)  # before anything about a slot is refused
+    return Measurement(slots=[observe_slot(slot, params, is_first=launch.is_first) for slot in slots], **about)
 
 
 def own_modes(launch: Launch) -> list[tuple[str, ...]]:
@@ -174,9 +178,6 @@ def replay(launch: Launch, slots: Sequence[Slot], prompts: Sequence[list[int]], 
         for number, some in enumerate(batches(prompts, params.batch)):
             for place in round_order(launch, name, number):
                 take_turn(slots[place], modes[place], some, params)
-        for slot, mode in zip(slots, modes, strict=True):
-            with slot.table.active():
-                slot.marks[mode] = tp_moe.mark(slot.session, mode, ends(slot, mode), prompts, params, ())
 
 
 def round_order(launch: Launch, mode: str, number: int) -> list[int]:
@@ -195,21 +196,26 @@ def take_turn(slot: Slot, mode: str, prompts: Sequence[list[int]], params: TpMoe
     slot.tokens[mode] += [ids[: params.tokens] for ids in generated]
 
 
-def ends(slot: Slot, mode: str) -> ModeRun:
-    return MODES[mode].summarise(slot.logs[mode], slot.tokens[mode])
+def look_back(slot: Slot, prompts: Sequence[list[int]], params: TpMoeParams) -> None:
+    """Sums up what was measured, and makes the pass with time stamps. All ranks together."""
+    slot.runs = {mode: MODES[mode].summarise(log, slot.tokens[mode]) for mode, log in slot.logs.items()}
+    with slot.table.active():
+        slot.marks = {
+            mode: tp_moe.mark(slot.session, mode, ended, prompts, params, ()) for mode, ended in slot.runs.items()
+        }
 
 
 def observe_slot(slot: Slot, params: TpMoeParams, *, is_first: bool) -> dict[str, Any]:
-    """What protocol.SLOT_FIELDS names; numbers on rank 0 only."""
-    runs = {mode: ends(slot, mode) for mode in slot.logs}
+    """What protocol.SLOT_FIELDS names; numbers on rank 0 only. Raises InvalidError, on all ranks alike."""
+    tp_moe.check_acceptance(slot.runs, params)
     with slot.table.active():
         origin.check(slot.table.root)  # again: what was imported late counts as well
         files = origin.collect(slot.table.root, observe.own_maps())
     return {
         "origin": files,
         "measured_s": slot.measured_s,
-        "digests": {mode: tp_moe.token_digest(run.tokens) for mode, run in runs.items()},
-        **(tp_moe.numbers(runs, slot.marks, params) if is_first else {}),
+        "digests": {mode: tp_moe.token_digest(run.tokens) for mode, run in slot.runs.items()},
+        **(tp_moe.numbers(slot.runs, slot.marks, params) if is_first else {}),
     }
 
 
