@@ -1,4 +1,4 @@
-"""A second, short pass of each mode with time stamps of the device: where a step's time goes, and what stamps cost.
+"""A second, short pass of each mode with time stamps of the device: where a step's time goes.
 
 The numbers that are compared come from the pass without stamps. Must not change what that pass does.
 """
@@ -45,7 +45,8 @@ def enqueue(session: Session, mode: str) -> None:
 def summarise(rows: Sequence[Mapping[str, float]], measured_s: float) -> dict[str, float]:
     """Medians over the steps. `host_gap_s`: of a step's wall time, what the stamped parts leave over.
 
-    `measured_s` is the median step of the pass without stamps; `stamps_cost` what the stamps add to it, as a share.
+    `measured_s` is the median step of the pass without stamps. `stamps_cost`: how much longer a stamped step is, as a
+    share of it: for the stamps, and for not running ahead where the measured step does.
     """
     if not rows:
         return {}
