@@ -166,11 +166,12 @@ def rope_theta(raw: Mapping[str, Any]) -> float:
 
 def fill(folder: TensorFolder, config: TargetConfig, decoder: Decoder, group: Group) -> None:
     """Copies this rank's share into the decoder, one tensor at a time."""
-    family = read_json(folder.folder)["model_type"]
+    raw = read_json(folder.folder)
     put(decoder.embed_tokens.weight, folder.read("model.embed_tokens.weight"), "model.embed_tokens.weight")
     put(decoder.norm.weight, folder.read("model.norm.weight"), "model.norm.weight")
-    # A tied head is stored once, as the embedding.
-    head = "lm_head.weight" if "lm_head.weight" in folder.file_of else "model.embed_tokens.weight"
+    # A tied head is stored once, as the embedding. Any other head that is not there is an error.
+    is_embedding = raw.get("tie_word_embeddings", False) and "lm_head.weight" not in folder.file_of
+    head = "model.embed_tokens.weight" if is_embedding else "lm_head.weight"
     put(decoder.lm_head.weight, folder.read(head), head)
     for index, layer in enumerate(decoder.layers):
         prefix = f"model.layers.{index}."
@@ -178,7 +179,7 @@ def fill(folder: TensorFolder, config: TargetConfig, decoder: Decoder, group: Gr
         if prefix + STACKED_GATE_UP in folder.file_of:
             _fill_experts(layer, folder, prefix + STACKED_ROUTER, _stacked(folder, prefix), group)
         else:
-            names = FAMILIES[family]
+            names = FAMILIES[raw["model_type"]]
             _fill_experts(layer, folder, prefix + names.router, _one_by_one(folder, prefix, names), group)
 
 

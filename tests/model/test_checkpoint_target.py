@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 from hf_checkpoints import random_model
+from safetensors.torch import load_file, save_file
 
 from model.attention import Window
 from model.checkpoint import read_config
@@ -44,7 +45,7 @@ def rope_of(target):
 
 
 def window(target, rows, start):
-    return Window(start=start, rope=rope_of(target), mask_TS=causal_mask(rows, start, CPU))
+    return Window(start=start, rope=rope_of(target), mask=causal_mask(rows, start, CPU))
 
 
 def test_prefill_gives_the_logits_of_transformers(checkpoint):
@@ -153,6 +154,19 @@ def test_a_missing_tensor_and_a_wrong_shape_are_named(qwen3, tmp_path):
     copy = change_config(qwen3, tmp_path / "deeper", num_hidden_layers=9)
     with pytest.raises(ValueError, match=r"no tensor model\.layers\.8\.input_layernorm\.weight"):
         load_target(copy, dtype=torch.float32, device=CPU)
+
+
+def test_a_head_that_is_missing_is_the_embedding_only_where_the_two_are_tied(qwen3, tmp_path):
+    copy = change_config(qwen3, tmp_path / "copy", tie_word_embeddings=False)
+    tensors = load_file(copy / "model.safetensors")
+    del tensors["lm_head.weight"]
+    save_file(tensors, copy / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match=r"no tensor lm_head\.weight"):
+        load_target(copy, dtype=torch.float32, device=CPU)
+    tied = load_target(
+        change_config(copy, tmp_path / "tied", tie_word_embeddings=True), dtype=torch.float32, device=CPU
+    )
+    torch.testing.assert_close(tied.lm_head.weight, tensors["model.embed_tokens.weight"], rtol=0, atol=0)
 
 
 def test_a_folder_without_safetensors_is_refused(tmp_path):
