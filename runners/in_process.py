@@ -51,8 +51,8 @@ class Slot:
 
 
 def run(launch: Launch) -> Measurement:
-    """Raises ValueError, OriginError, UnbuildableError, InvalidError, and TogetherError if these subjects need a process
-    each.
+    """Raises ValueError, OriginError, UnbuildableError, InvalidError, and TogetherError if these subjects need a
+    process each.
     """
     params = parse_params(TpMoeParams, launch.spec.params)
     tp_moe.check(launch, params)
