@@ -7,8 +7,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-# Beyond this size NCCL is faster on the cards that were measured by others (NVLink, 2 to 8 ranks).
+# For the few rows of a step; what is larger is left to NCCL. Where NCCL becomes faster has not been measured.
 MAX_BYTES = 512 * 1024
+DTYPES = (torch.float32, torch.bfloat16)  # what PyTorch's kernel adds up
 
 
 class SymmetricBuffer:
@@ -21,8 +22,9 @@ class SymmetricBuffer:
         self.buffer = symmetric_memory.empty(MAX_BYTES, dtype=torch.uint8, device=device)
         symmetric_memory.rendezvous(self.buffer, self.group_name)
 
-    def holds(self, x: Tensor) -> bool:
-        return x.nbytes <= MAX_BYTES
+    @staticmethod
+    def holds(x: Tensor) -> bool:
+        return x.nbytes <= MAX_BYTES and x.dtype in DTYPES
 
     def all_reduce(self, x: Tensor) -> None:
         """Sum over ranks, in place; every rank adds in the order of ranks, so all get the same bits."""

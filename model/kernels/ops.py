@@ -61,7 +61,6 @@ class Ops:
     down(a_SRI, down_HEI, routing) -> y_RH                     the same sum alone, for ranks that add theirs up first
     """
 
-    name: str
     norm_linear: Callable[..., Tensor]
     add_linear: Callable[[Tensor, Tensor, Residual], Tensor]
     attend: Callable[[Tensor, KVCache, Tensor, Rope, Heads], Tensor]

@@ -1,4 +1,4 @@
-"""The operations in PyTorch: what every kernel is tested against, and what runs where there is none.
+"""The operations in PyTorch: what every kernel is meant to compute, and what runs where there is none.
 
 Computes in the width of the residual stream, rounds where the kernels round. Legend: ops.py.
 """
@@ -14,7 +14,6 @@ from model.layers import Rope
 
 def build_plain_ops() -> Ops:
     return Ops(
-        name="torch",
         norm_linear=norm_linear,
         add_linear=add_linear,
         attend=attend,

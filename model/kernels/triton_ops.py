@@ -16,6 +16,7 @@ def check_widths(config: TargetConfig, world_size: int) -> None:
         "hidden_size": config.hidden_size,
         "query heads * head_dim": config.num_heads // world_size * config.head_dim,
         "expert_size": config.expert_size // world_size,
+        "shared_size": config.shared_size // world_size,
     }
     for name, width in widths.items():
         if width % SMALLEST_FACTOR:
@@ -26,7 +27,6 @@ def check_widths(config: TargetConfig, world_size: int) -> None:
 
 def build_triton_ops(device: torch.device) -> Ops:
     return Ops(
-        name="triton",
         norm_linear=linear.norm_linear,
         add_linear=linear.add_linear,
         attend=attention.attend,

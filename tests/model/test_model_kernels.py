@@ -5,9 +5,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from model.config import TargetConfig
 
 pytest.importorskip("triton")
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +37,24 @@ def interpret(folder, stored):
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        ({"hidden_size": 72}, "hidden_size is 72 a rank"),
+        ({"head_dim": 6}, r"query heads \* head_dim is 12 a rank"),
+        ({"expert_size": 48}, "expert_size is 24 a rank"),
+        ({"shared_size": 16}, "shared_size is 8 a rank"),
+    ],
+)
+def test_a_width_whose_share_the_kernels_cannot_take_is_refused_by_name(width, said):
+    from model.kernels.triton_ops import check_widths
+
+    fitting = TargetConfig(shared_size=32)
+    check_widths(fitting, world_size=2)
+    with pytest.raises(ValueError, match=said):
+        check_widths(replace(fitting, **width), world_size=2)
 
 
 OPERATIONS = ("norm_linear", "linear", "add_linear", "route", "gate_up", "down", "add_down")

@@ -5,13 +5,23 @@ import json
 import os
 
 import pytest
+import torch
 from tp_launch import launch
 from tp_worker import NUM_TOKENS
 
 from model.evaluate import generate_plain
+from model.symmetric import SymmetricBuffer
 
 RANDOM_PROMPT = [7, 30, 55, 2, 2, 61, 44, 9]
 FOLDERS = ["random", "trained"]
+
+
+def test_memory_that_all_ranks_read_takes_small_messages_of_the_two_types_its_kernel_adds_up():
+    # 512 KiB: 131,072 numbers of four bytes.
+    held = [SymmetricBuffer.holds(torch.zeros(size, dtype=torch.float32)) for size in (131_072, 131_073)]
+    assert held == [True, False]
+    assert SymmetricBuffer.holds(torch.zeros(8, dtype=torch.bfloat16))
+    assert not any(SymmetricBuffer.holds(torch.zeros(8, dtype=dtype)) for dtype in (torch.float64, torch.int64))
 
 
 @pytest.fixture(scope="session")
