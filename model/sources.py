@@ -8,17 +8,18 @@
 Must not open anything but look whether a folder is there.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl
 
+Role = Literal["target", "draft"]
 Kind = Literal["file", "checkpoint", "preset"]
 PRESET = "preset:"
-OPTIONS: dict[Kind, tuple[str, ...]] = {
-    "file": (),
-    "checkpoint": ("layers", "tap_ids"),
-    "preset": ("layers", "seed"),
+OPTIONS: Mapping[Role, Mapping[Kind, tuple[str, ...]]] = {
+    "target": {"file": (), "checkpoint": ("layers",), "preset": ("layers", "seed")},
+    "draft": {"file": (), "checkpoint": ("tap_ids",), "preset": ("seed",)},
 }
 
 
@@ -33,15 +34,15 @@ class Source:
     tap_ids: Literal["", "entering", "output"] = ""
 
 
-def parse(text: str) -> Source:
-    """Raises ValueError on an option that this kind of source does not have, or a value it cannot have."""
+def parse(text: str, role: Role) -> Source:
+    """Raises ValueError on an option that this kind of source does not have in this role, or a value it cannot have."""
     place, _, query = text.partition("?")
     kind: Kind = "preset" if place.startswith(PRESET) else "checkpoint" if Path(place).is_dir() else "file"
     options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     for name, value in options.items():
-        if name not in OPTIONS[kind]:
-            known = ", ".join(OPTIONS[kind]) or "no options"
-            raise ValueError(f"{text}: a {kind} takes {known}, not {name!r}")
+        if name not in OPTIONS[role][kind]:
+            known = ", ".join(OPTIONS[role][kind]) or "no options"
+            raise ValueError(f"{text}: as {role} a {kind} takes {known}, not {name!r}")
         if name == "tap_ids" and value not in ("entering", "output"):
             raise ValueError(f"{text}: tap_ids is entering or output, not {value!r}")
         if name in ("layers", "seed") and not value.isdecimal():

@@ -69,7 +69,7 @@ def load_models(
 
     Raises ValueError, also if they need more memory than is free.
     """
-    for_target, for_draft = open_target(parse(target)), open_draft(parse(draft)) if draft else None
+    for_target, for_draft = open_target(parse(target, "target")), open_draft(parse(draft, "draft")) if draft else None
     if for_draft is not None:
         for_target = replace(for_target, config=with_taps(for_target.config, for_draft.config))
     decoder = _on_meta(for_target.config, group)
@@ -88,13 +88,13 @@ def load_models(
 
 def load_target(path: Path, *, dtype: torch.dtype, device: torch.device, group: Group = SINGLE) -> Decoder:
     """The target, or this rank's share of it. Raises ValueError if the file is not a target."""
-    weights = open_target(parse(str(path)))
+    weights = open_target(parse(str(path), "target"))
     return _fill(_on_meta(weights.config, group), weights, dtype, device, group)
 
 
 def load_draft(path: Path, *, dtype: torch.dtype, device: torch.device) -> Draft:
     """The draft, whole on every rank. Raises ValueError if the file is not a draft."""
-    weights = open_draft(parse(str(path)))
+    weights = open_draft(parse(str(path), "draft"))
     return _fill(_on_meta(weights.config, SINGLE), weights, dtype, device, SINGLE)
 
 

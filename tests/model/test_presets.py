@@ -132,7 +132,7 @@ def test_streams_and_logits_stay_sane_through_the_layers_and_experts_are_spread(
     for layer in decoder.layers:
         layer.mlp.router.register_forward_hook(lambda _module, _inputs, x: chosen.append(x.topk(4).indices))
     rope = build_rope(num_positions=64, head_dim=32, theta=1e4, dtype=torch.float32, device=CPU)
-    window = Window(start=0, rope=rope, mask_TS=causal_mask(64, 0, CPU))
+    window = Window(start=0, rope=rope, mask=causal_mask(64, 0, CPU))
     x = decoder(torch.arange(64)[None] * 7, window, None, taps)
     assert all(0.9 < tap.square().mean().sqrt() < 2 for tap in [*taps, x])
     assert decoder.logits(x).std().item() == pytest.approx(1, abs=0.2)
@@ -176,7 +176,7 @@ def test_the_draft_of_a_preset_maps_its_ids_into_the_targets_vocabulary():
 
 
 def test_a_preset_is_cut_to_its_first_layers_and_keeps_its_widths():
-    whole, cut = preset_of("mixtral-8x7b").target, open_target(parse("preset:mixtral-8x7b?layers=7")).config
+    whole, cut = preset_of("mixtral-8x7b").target, open_target(parse("preset:mixtral-8x7b?layers=7", "target")).config
     assert cut == replace(whole, num_layers=7)
     with pytest.raises(ValueError, match="preset mixtral-8x7b has 32 layers, not 33"):
         preset_of("mixtral-8x7b", 33)
@@ -192,21 +192,25 @@ def test_a_session_speculates_on_a_preset_and_says_what_it_needs():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("role", "text", "message"),
     [
-        ("preset:tiny?layer=6", "a preset takes layers, seed, not 'layer'"),
-        ("preset:tiny?layers=six", "layers is a whole number, not 'six'"),
-        ("/w/target.safetensors?layers=6", "a file takes no options, not 'layers'"),
-        ("preset:tiny?layers", "bad query field"),
+        ("target", "preset:tiny?layer=6", "a preset takes layers, seed, not 'layer'"),
+        ("target", "preset:tiny?layers=six", "layers is a whole number, not 'six'"),
+        ("target", "/w/target.safetensors?layers=6", "a file takes no options, not 'layers'"),
+        ("target", "preset:tiny?layers", "bad query field"),
+        ("draft", "preset:tiny?layers=7", "as draft a preset takes seed, not 'layers'"),
+        ("draft", "/?layers=1", "as draft a checkpoint takes tap_ids, not 'layers'"),
+        ("target", "/?tap_ids=output", "as target a checkpoint takes layers, not 'tap_ids'"),
     ],
 )
-def test_a_source_with_an_option_it_does_not_have_is_refused(text, message):
+def test_a_source_with_an_option_it_does_not_have_is_refused(role, text, message):
     with pytest.raises(ValueError, match=message):
-        parse(text)
+        parse(text, role)
 
 
-def test_a_folder_takes_layers_and_how_tap_ids_count(tmp_path):
-    source = parse(f"{tmp_path}?layers=6&tap_ids=output")
-    assert (source.kind, source.place, source.layers, source.tap_ids) == ("checkpoint", str(tmp_path), 6, "output")
+def test_a_folder_takes_layers_as_target_and_how_tap_ids_count_as_draft(tmp_path):
+    target, draft = parse(f"{tmp_path}?layers=6", "target"), parse(f"{tmp_path}?tap_ids=output", "draft")
+    assert (target.kind, target.place, target.layers) == ("checkpoint", str(tmp_path), 6)
+    assert (draft.kind, draft.place, draft.tap_ids) == ("checkpoint", str(tmp_path), "output")
     with pytest.raises(ValueError, match="tap_ids is entering or output, not 'both'"):
-        parse(f"{tmp_path}?tap_ids=both")
+        parse(f"{tmp_path}?tap_ids=both", "draft")
