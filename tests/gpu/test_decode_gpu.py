@@ -89,6 +89,20 @@ def test_reading_a_cycle_behind_changes_no_token(prompts):
     assert behind.counts == waited.counts
 
 
+def test_waiting_for_every_step_leaves_nothing_to_run_ahead(prompts):
+    assert open_session().run_ahead == 1
+    session = open_session(pathologies=["sync_every_step"])
+    assert session.run_ahead == 0
+    assert generate(session, prompts[:1], 40, "eagle3") == generate(open_session(), prompts[:1], 40, "eagle3")
+
+
+def test_verify_outside_its_graph_leaves_the_other_steps_in_theirs_and_tokens_what_they_are(prompts):
+    well, sick = open_session(), open_session(pathologies=["verify_outside_graph"])
+    assert generate(sick, prompts[:1], 40, "eagle3") == generate(well, prompts[:1], 40, "eagle3")
+    captured = [{name for name, _with_marks in session.graphs.captured} for session in (well, sick)]
+    assert captured == [{"draft", "verify", "accept"}, {"draft", "accept"}]
+
+
 def test_stamps_inside_graphs_are_those_of_the_last_replay(prompts):
     session = open_session()
     session.prefill(prompts[:1], mode="eagle3", marks=True)
