@@ -11,15 +11,12 @@ from model.attention import KVCache
 from model.config import TargetConfig
 from model.kernels.ops import Heads, Residual
 from model.layers import Rope, build_rope
+from model.presets import preset_of
 
 Widths = TargetConfig
 
 WIDTHS = {
-    # https://huggingface.co/Qwen/Qwen3-30B-A3B config.json, cut to 12 of 48 layers
-    "qwen3-30b-a3b": TargetConfig(
-        vocab_size=151936, num_layers=12, hidden_size=2048, num_heads=32, num_kv_heads=4, head_dim=128,
-        num_experts=128, top_k=8, expert_size=768, qk_norm=True, rope_theta=1_000_000.0,
-    ),
+    "qwen3-30b-a3b": preset_of("qwen3-30b-a3b", layers=12).target,
     "tiny": TargetConfig(
         vocab_size=512, num_layers=7, hidden_size=64, num_heads=4, num_kv_heads=2, head_dim=16,
         num_experts=8, top_k=2, expert_size=32, qk_norm=True,
