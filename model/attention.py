@@ -51,11 +51,7 @@ class Window:
 
     start: int
     rope: Rope
-    mask_TS: Tensor | None
-
-    @property
-    def mask(self) -> Tensor | None:
-        return self.mask_TS
+    mask: Tensor | None
 
     def rotate(self, x_BXTD: Tensor) -> Tensor:
         return self.rope.rotate(x_BXTD, self.start)

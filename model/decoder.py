@@ -3,7 +3,7 @@
 Embedding and head are replicated: at this vocabulary a copy is cheaper than another collective, and all
 ranks see the same logits by construction, hence take the same decisions.
 
-Legend: B batch, T rows of this forward, H hidden, C three taps side by side (3 * H), V vocabulary.
+Legend: B batch, T rows of this forward, H hidden, C taps side by side (num_taps * H), V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """The residual stream behind the last layer, before the final norm.
 
-        `taps`: a list to which the three un-normed streams entering the tap layers are appended; without it
+        `taps`: a list to which the un-normed streams entering the tap layers are appended, one for each; without it
         nothing is collected.
         """
         x_BTH = self.embed_tokens(tokens_BT)

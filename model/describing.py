@@ -5,7 +5,7 @@ Must not change anything.
 
 import platform
 import resource
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import torch
@@ -31,7 +31,7 @@ class Told(Protocol):
 
 def describe(session: Told, api_version: int) -> dict[str, Any]:
     on_cuda = session.device.type == "cuda"
-    spec = asdict(session.spec) if is_dataclass(session.spec) else dict(session.spec)
+    spec = asdict(session.spec)
     return {
         "api_version": api_version,
         "spec": spec | {name: list(spec[name]) for name in ("pathologies", "accept_rates")},

@@ -12,7 +12,7 @@ Legend: B batch, T rows, H hidden, C taps side by side (num_taps * H), W the lay
 import torch
 from torch import Tensor, nn
 
-from model.attention import Attention, KVCache, Window
+from model.attention import AnyWindow, Attention, KVCache
 from model.config import DraftConfig
 from model.layers import SwiGLU
 
@@ -42,7 +42,7 @@ class MidLayer(nn.Module):
         return a_BTH + self.mlp(self.post_attention_layernorm(a_BTH))
 
     def forward(
-        self, embedded_BTH: Tensor, h_BTH: Tensor, window: Window, cache: KVCache | None
+        self, embedded_BTH: Tensor, h_BTH: Tensor, window: AnyWindow, cache: KVCache | None
     ) -> Tensor:
         residual_BTH = self.hidden_norm(h_BTH) if self.norm_before_residual else h_BTH
         a_BTH = residual_BTH + self.self_attn(self.join(embedded_BTH, h_BTH), window, cache)
@@ -84,7 +84,7 @@ class Draft(nn.Module):
         return self.fc(taps_BTC)
 
     def forward(
-        self, embedded_BTH: Tensor, h_BTH: Tensor, window: Window, cache: KVCache | None = None
+        self, embedded_BTH: Tensor, h_BTH: Tensor, window: AnyWindow, cache: KVCache | None = None
     ) -> Tensor:
         feature_BTH = self.midlayer(embedded_BTH, h_BTH, window, cache)
         return self.norm(feature_BTH) if self.config.norm_output else feature_BTH

@@ -138,7 +138,7 @@ class Session:
     def prefill(self, prompts: Sequence[Sequence[int]], mode: Mode = "plain", marks: bool = False) -> list[int]:
         """Forgets everything, takes one prompt a sequence in, returns the first new token of each.
 
-        Only mode "eagle3" collects taps, and gives the draft all rows but the last. `marks`: steps that follow
+        Only mode "eagle3" collects taps, and gives the draft all rows but the last K+1. `marks`: steps that follow
         take time stamps. Raises ValueError: no draft, another number of prompts, or one that is too long.
         """
         if mode not in ("plain", "eagle3") or (mode == "eagle3" and self.drafter is None):
@@ -239,7 +239,7 @@ class Session:
         if len(prompt) > self.spec.max_len:
             raise ValueError(f"0 tokens and {len(prompt)} new rows do not fit max_len {self.spec.max_len}")
         tokens_1T = torch.tensor([list(prompt)], dtype=torch.int64, device=self.device)
-        window = Window(start=0, rope=self.rope, mask_TS=causal_mask(len(prompt), 0, self.device))
+        window = Window(start=0, rope=self.rope, mask=causal_mask(len(prompt), 0, self.device))
         taps: list[Tensor] | None = [] if mode == "eagle3" else None
         x_1TH = self.target(tokens_1T, window, [cache.of(index) for cache in self.caches], taps)
         newest = self.steps.choices.first(self.target.logits(x_1TH[:, -1])[0], index)

@@ -25,7 +25,7 @@ STEP_DECAY = 0.8  # weight of drafting step k is 0.8^k: eagle/traineagle3/main.p
 def target_loss(decoder: Decoder, tokens_BT: Tensor, rope: Rope) -> tuple[Tensor, Tensor]:
     """Mean next-token cross-entropy in nats, and the load-balance loss (1 when balanced)."""
     num_rows = tokens_BT.shape[1] - 1
-    window = Window(start=0, rope=rope, mask_TS=causal_mask(num_rows, 0, tokens_BT.device))
+    window = Window(start=0, rope=rope, mask=causal_mask(num_rows, 0, tokens_BT.device))
     with router_logits(decoder) as routed:
         logits_BTV = decoder.logits(decoder(tokens_BT[:, :-1], window))
     loss = cross_entropy(logits_BTV.flatten(0, 1), tokens_BT[:, 1:].flatten())
@@ -64,7 +64,7 @@ def draft_loss(decoder: Decoder, draft: Draft, tokens_BT: Tensor, ropes: tuple[R
     """
     num_rows = tokens_BT.shape[1] - unroll
     with torch.no_grad():
-        window = Window(start=0, rope=ropes[0], mask_TS=causal_mask(tokens_BT.shape[1], 0, tokens_BT.device))
+        window = Window(start=0, rope=ropes[0], mask=causal_mask(tokens_BT.shape[1], 0, tokens_BT.device))
         taps: list[Tensor] = []
         teacher_BTV = decoder.logits(decoder(tokens_BT, window, None, taps)).softmax(-1)
         embedded_BTH = decoder.embed_tokens(tokens_BT)
@@ -95,7 +95,7 @@ def unrolled_features(
     values: list[Tensor] = []
     for step in range(unroll):
         x_BRW = layer.join(next_embedded_BTH[:, step : step + num_rows], h_BRH)
-        q_BNRD, k_BGRD, v_BGRD = layer.self_attn.project(x_BRW, Window(start=step, rope=rope, mask_TS=None))
+        q_BNRD, k_BGRD, v_BGRD = layer.self_attn.project(x_BRW, Window(start=step, rope=rope, mask=None))
         keys.append(spread(k_BGRD, layer.self_attn))
         values.append(spread(v_BGRD, layer.self_attn))
         o_BNRD = unrolled_attention(q_BNRD, keys, values, mask_RR)

@@ -46,8 +46,7 @@ class Drafter:
     def take_in(self, index: int, next_tokens_1T: Tensor, taps_1TC: Tensor) -> None:
         """The first rows of a prompt, of sequence `index`, with target features."""
         num_rows = next_tokens_1T.shape[1]
-        mask_TS = causal_mask(num_rows, 0, next_tokens_1T.device)
-        window = Window(start=0, rope=self.rope, mask_TS=mask_TS)
+        window = Window(start=0, rope=self.rope, mask=causal_mask(num_rows, 0, next_tokens_1T.device))
         embedded_1TH = self.embed_tokens(next_tokens_1T)
         self.draft(embedded_1TH, self.draft.fuse(taps_1TC), window, self.cache.of(index))
 

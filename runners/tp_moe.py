@@ -82,7 +82,7 @@ class TpMoeParams:
     def sources(self, modes: Sequence[str]) -> dict[str, str]:
         """Where target and draft come from; a launch without eagle3 loads no draft."""
         seed, needs_draft = self.weights_seed, "eagle3" in modes
-        draft = weights.draft_text(self.draft, self.target, seed, needs_draft) if needs_draft else ""
+        draft = weights.draft_text(self.draft, self.target, seed) if needs_draft else ""
         return {"target": weights.target_text(self.target, self.layers, seed), "draft": draft}
 
 

@@ -21,17 +21,15 @@ def target_text(target: str, layers: int, seed: int) -> str:
     return with_options(target or str(ASSETS / "target.safetensors"), layers=layers, seed=seed)
 
 
-def draft_text(draft: str, target: str, seed: int, is_needed: bool) -> str:
-    """The draft that belongs to the target. Raises ValueError if one is needed and none can be known."""
+def draft_text(draft: str, target: str, seed: int) -> str:
+    """The draft that belongs to the target. Raises ParamsError if none can be known."""
     if draft:
         return with_options(draft, seed=seed if draft.startswith(PRESET) else 0)
     if not target:
         return str(ASSETS / "draft.safetensors")
     if target.startswith(PRESET):
         return with_options(target.partition("?")[0], seed=seed)
-    if is_needed:
-        raise ParamsError(f"params: target is {target}, but draft is empty: name a draft, or measure mode plain alone")
-    return ""
+    raise ParamsError(f"params: target is {target}, but draft is empty: name a draft, or measure mode plain alone")
 
 
 def with_options(place: str, **options: int) -> str:

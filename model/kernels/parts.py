@@ -44,9 +44,9 @@ def row_sums(tile, ROWS: tl.constexpr, SPLIT: tl.constexpr):
     return tl.sum(tl.reshape(tl.sum(tile, axis=1), [ROWS, SPLIT]), axis=1)
 
 
-def chunk(size: int, most: int = 256) -> int:
+def chunk(size: int) -> int:
     """The largest power of two that divides `size`, at most 256: 32 lanes of 16 bytes."""
-    return min(size & -size, most)
+    return min(size & -size, 256)
 
 
 def power_of_two(size: int) -> int:

@@ -1,6 +1,6 @@
 """Tiles of the kernels by number of rows.
 
-To be chosen inside a whole step, not alone: a tile that wins when a kernel is timed by itself is often not the one that
+To be chosen inside a whole step, not alone: a tile that wins when a kernel is timed by itself need not be the one that
 wins in the step. Must not import triton, so that the table can be read anywhere.
 """
 

@@ -56,7 +56,7 @@ def test_in_fp32_the_first_difference_is_a_near_tie(prompts):
 def logit_gap(session, tokens):
     """How far the target prefers its first choice after `tokens` over its second."""
     session.prefill([tokens])
-    window = Window(start=session.lengths[0] - 1, rope=session.rope, mask_TS=None)
+    window = Window(start=session.lengths[0] - 1, rope=session.rope, mask=None)
     last_11 = torch.tensor([tokens[-1:]], device=session.device)
     with torch.inference_mode():
         logits = session.target.logits(session.target(last_11, window, session.caches))

@@ -57,10 +57,10 @@ def ours(draft, embedded, taps, num_steps):
     rope = build_rope(num_positions=16, head_dim=8, theta=draft.config.rope_theta, dtype=torch.float64, device=CPU)
     cache = draft.midlayer.self_attn.new_cache(16, dtype=torch.float64, device=CPU)
     rows = len(embedded) - num_steps
-    window = Window(start=0, rope=rope, mask_TS=causal_mask(rows, 0, CPU))
+    window = Window(start=0, rope=rope, mask=causal_mask(rows, 0, CPU))
     features = [draft(embedded[None, :rows], draft.fuse(taps[None, :rows].flatten(2)), window, cache)]
     for row in range(rows, len(embedded)):
-        window = Window(start=row, rope=rope, mask_TS=None)
+        window = Window(start=row, rope=rope, mask=None)
         features.append(draft(embedded[None, row : row + 1], features[-1][:, -1:], window, cache))
     return draft.logits(torch.cat(features, dim=1))[0]
 

@@ -49,7 +49,7 @@ def exact(session, num_tokens):
     begun = [*PROMPT, FIRST]
     runs = torch.tensor(list(itertools.product(range(VOCAB), repeat=num_tokens)))
     tokens = torch.cat((torch.tensor(begun).expand(len(runs), -1), runs), dim=1)
-    window = Window(start=0, rope=session.rope, mask_TS=causal_mask(tokens.shape[1], 0, session.device))
+    window = Window(start=0, rope=session.rope, mask=causal_mask(tokens.shape[1], 0, session.device))
     with torch.inference_mode():
         logits = session.target.logits(session.target(tokens, window))
     chances = (logits.double() / TEMPERATURE).softmax(-1)[:, len(begun) - 1 : -1]

@@ -19,7 +19,7 @@ def rope():
 
 
 def window(rope, rows, start):
-    return Window(start=start, rope=rope, mask_TS=causal_mask(rows, start, CPU))
+    return Window(start=start, rope=rope, mask=causal_mask(rows, start, CPU))
 
 
 def test_decoding_with_a_cache_gives_the_logits_of_a_forward_without(small_target, rope):

@@ -47,7 +47,7 @@ def test_the_draft_follows_the_published_layout(small_draft):
     embedded, taps = seeded(3, 48, seed=1), seeded(3, 144, seed=2)
     weights = small_draft.state_dict()
     feature = published_layer(weights, embedded, taps @ weights["fc.weight"].T)
-    window = Window(start=0, rope=build_rope(**ROPE), mask_TS=causal_mask(3, 0, CPU))
+    window = Window(start=0, rope=build_rope(**ROPE), mask=causal_mask(3, 0, CPU))
     ours = small_draft(embedded[None], small_draft.fuse(taps[None]), window)
     torch.testing.assert_close(ours[0], feature)
     torch.testing.assert_close(small_draft.logits(ours)[0], norm(feature) @ weights["lm_head.weight"].T)
@@ -56,11 +56,11 @@ def test_the_draft_follows_the_published_layout(small_draft):
 def drafted_features(draft, next_embedded, h, row, num_steps):
     """What drafting computes after the target's features of slots 0..row: extend, then steps on its own."""
     rope, cache = build_rope(**ROPE), draft.midlayer.self_attn.new_cache(32, dtype=torch.float64, device=CPU)
-    window = Window(start=0, rope=rope, mask_TS=causal_mask(row + 1, 0, CPU))
+    window = Window(start=0, rope=rope, mask=causal_mask(row + 1, 0, CPU))
     feature = draft(next_embedded[:, : row + 1], h[:, : row + 1], window, cache)[:, -1:]
     features = [feature]
     for step in range(1, num_steps):
-        window = Window(start=row + step, rope=rope, mask_TS=None)
+        window = Window(start=row + step, rope=rope, mask=None)
         feature = draft(next_embedded[:, row + step : row + step + 1], feature, window, cache)
         features.append(feature)
     return torch.cat(features, dim=1)[0]
@@ -78,7 +78,7 @@ def test_each_step_learns_the_target_distribution_two_tokens_behind_its_feature(
     """Row i at step k has read x_0..x_(i+k+1): it is graded by the target's distribution after exactly those."""
     tokens = torch.tensor([[5, 17, 88, 3, 41, 60, 2]])  # 7 tokens, 2 steps: rows 0..4
     rope, taps = build_rope(**ROPE), []
-    window = Window(start=0, rope=rope, mask_TS=causal_mask(7, 0, CPU))
+    window = Window(start=0, rope=rope, mask=causal_mask(7, 0, CPU))
     small_target(tokens, window, None, taps)
     h, embedded = small_draft.fuse(torch.cat(taps, dim=-1)), small_target.embed_tokens(tokens)
     by_step = [[], []]
@@ -86,7 +86,7 @@ def test_each_step_learns_the_target_distribution_two_tokens_behind_its_feature(
         features = drafted_features(small_draft, embedded[:, 1:], h, row, 2)
         for step, losses in enumerate(by_step):
             read = tokens[:, : row + step + 2]
-            prefix = Window(start=0, rope=rope, mask_TS=causal_mask(read.shape[1], 0, CPU))
+            prefix = Window(start=0, rope=rope, mask=causal_mask(read.shape[1], 0, CPU))
             teacher = small_target.logits(small_target(read, prefix))[0, -1].softmax(0)
             losses.append(-(teacher * small_draft.logits(features[step]).log_softmax(0)).sum())
     first, second = (torch.stack(losses).mean() for losses in by_step)

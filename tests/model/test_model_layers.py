@@ -95,17 +95,17 @@ def prepared(x, norm, position):
 @pytest.mark.parametrize("qk_norm", [False, True])
 def test_attention_agrees_with_loops_over_heads_and_rows(qk_norm):
     module, x = attention(qk_norm), seeded(1, 5, 20)
-    window = Window(start=3, rope=rope_of(), mask_TS=causal_mask(5, 0, CPU))
+    window = Window(start=3, rope=rope_of(), mask=causal_mask(5, 0, CPU))
     torch.testing.assert_close(module(x, window, None)[0], by_loops(module, x[0], start=3))
 
 
 def test_cached_attention_agrees_with_attention_over_everything_at_once():
     module, x, rope = attention(False), seeded(1, 7, 20), rope_of()
-    whole = module(x, Window(start=0, rope=rope, mask_TS=causal_mask(7, 0, CPU)), None)
+    whole = module(x, Window(start=0, rope=rope, mask=causal_mask(7, 0, CPU)), None)
     cache = module.new_cache(16, dtype=torch.float64, device=CPU)
     parts, start = [], 0
     for rows in (3, 1, 1, 2):
-        window = Window(start=start, rope=rope, mask_TS=causal_mask(rows, start, CPU))
+        window = Window(start=start, rope=rope, mask=causal_mask(rows, start, CPU))
         parts.append(module(x[:, start : start + rows], window, cache))
         start += rows
     torch.testing.assert_close(torch.cat(parts, dim=1), whole)

@@ -121,7 +121,7 @@ def test_in_fp32_the_first_difference_is_a_near_tie(trained_folder, open_session
 
 def next_logits(session, token, slot):
     """Logits after `token` at `slot`, on the caches as they are."""
-    window = Window(start=slot, rope=session.rope, mask_TS=None)
+    window = Window(start=slot, rope=session.rope, mask=None)
     with torch.inference_mode():
         return session.target.logits(session.target(torch.tensor([[token]]), window, session.caches))[0, -1]
 

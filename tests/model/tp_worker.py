@@ -29,7 +29,7 @@ def logits_of(target, tokens, dtype, device):
     tokens_1T = torch.tensor([tokens], device=device)
     mask_TS = causal_mask(len(tokens), 0, device)
     with torch.inference_mode():
-        return target.logits(target(tokens_1T, Window(start=0, rope=rope, mask_TS=mask_TS)))
+        return target.logits(target(tokens_1T, Window(start=0, rope=rope, mask=mask_TS)))
 
 
 def compare_logits(session, path, tokens, dtype):
