@@ -83,6 +83,11 @@ class Choices:
         return coins(s.clock, len(s.length_B), num_coins, key_of(self.seed, purpose))
 
 
+def num_kept(batch: int, num_draft_tokens: int, temperature: float, *, has_draft: bool) -> int:
+    """Distributions (fp32, over the vocabulary) that lie on the device: of drafted tokens and of verified rows."""
+    return batch * (2 * num_draft_tokens + 1) if temperature > 0 and has_draft else 0
+
+
 def new_choices(
     sequences: Sequences,
     *,
@@ -104,8 +109,9 @@ def new_choices(
         if temperature:
             raise ValueError(f"temperature {temperature} and accept_rates exclude each other")
 
+    is_needed = num_kept(batch, num_draft_tokens, temperature, has_draft=has_draft) > 0
+
     def distributions(num_rows: int) -> Tensor | None:
-        is_needed = temperature > 0 and has_draft
         return torch.zeros(batch, num_rows, vocab_size, device=device) if is_needed else None
 
     return Choices(

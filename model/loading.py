@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 
 from model.attention import KVCache, own_window
-from model.choices import Choices, new_choices
+from model.choices import Choices, new_choices, num_kept
 from model.decoder import Decoder
 from model.fused import fused_forward, kernel_window, lay_out_for_kernels
 from model.kernels.ops import Ops
@@ -62,6 +62,8 @@ def load(spec: Asked, group: Group, device: torch.device) -> Models:
         group=group,
         num_slots=spec.max_len,
         num_sequences=spec.batch,
+        uses_kernels=spec.uses_kernels,
+        num_distributions=num_kept(spec.batch, spec.num_draft_tokens, spec.temperature, has_draft=bool(spec.draft)),
     )
 
 

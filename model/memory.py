@@ -13,6 +13,7 @@ from torch import nn
 from model.attention import Attention
 from model.decoder import Decoder
 from model.eagle3 import Draft
+from model.moe import MoE
 from model.parallel import Group
 
 # Room for the CUDA context, cuBLAS, NCCL and graphs. An allowance, not a measurement.
@@ -39,26 +40,34 @@ class MemoryNeed:
 
 
 def need_of(
-    target: Decoder, draft: Draft | None, *, dtype: torch.dtype, num_slots: int, num_sequences: int, device_type: str
+    target: Decoder,
+    draft: Draft | None,
+    *,
+    dtype: torch.dtype,
+    num_slots: int,
+    num_sequences: int,
+    device_type: str,
+    uses_kernels: bool,
+    num_distributions: int,
 ) -> MemoryNeed:
-    """`target`, `draft`: modules as this rank will hold them, on any device. `num_slots`: of each KV cache."""
+    """`target`, `draft`: modules as this rank will hold them, on any device. `num_slots`: of each KV cache.
+
+    `num_distributions`: probabilities of the whole vocabulary that are kept, where tokens are sampled.
+    """
     config = target.config
     num_cells = num_slots * num_sequences
     layer = target.layers[0]
+    prefill = _prefill_bytes(layer.mlp, num_slots, dtype, uses_kernels=uses_kernels)
     layer_kv = _cache_bytes(layer.self_attn, num_cells, dtype)
-    # Prefill runs one sequence; the plain path then holds gate, up and product of every expert for each row.
-    inner_size = layer.mlp.gate_up_EXIH.shape[2]
-    experts = num_slots * config.num_experts * 3 * inner_size * dtype.itemsize
-    # The kernels' order of a layer's `down` is written beside the old one, before anything is decoded.
-    laying_out = layer.mlp.down_HEI.numel() * dtype.itemsize
     logits = LOGIT_ROWS * config.vocab_size * (dtype.itemsize + 4)
+    distributions = num_distributions * config.vocab_size * 4  # fp32
     return MemoryNeed(
         weights_bytes=_weight_bytes(target, dtype),
         kv_bytes=layer_kv * config.num_layers,
         draft_bytes=_weight_bytes(draft, dtype) + _cache_bytes(draft.midlayer.self_attn, num_cells, dtype)
         if draft
         else 0,
-        workspace_bytes=max(experts, laying_out) + logits + RESERVE_BYTES[device_type],
+        workspace_bytes=prefill + logits + distributions + RESERVE_BYTES[device_type],
         layer_bytes=_weight_bytes(layer, dtype) + layer_kv,
     )
 
@@ -95,6 +104,16 @@ def check(need: MemoryNeed, free: int | None, *, where: str, num_layers: int, wo
 
 def _weight_bytes(module: nn.Module, dtype: torch.dtype) -> int:
     return sum(x.numel() * (dtype.itemsize if x.is_floating_point() else 8) for x in module.state_dict().values())
+
+
+def _prefill_bytes(moe: MoE, num_rows: int, dtype: torch.dtype, *, uses_kernels: bool) -> int:
+    """Prefill runs one sequence over plain modules: gate, up and product of every expert for each row.
+
+    Where `down` is laid out for kernels, the product with it copies a layer's back into the order of the modules.
+    """
+    num_experts, _, inner_size, _ = moe.gate_up_EXIH.shape
+    num_copied = moe.down_HEI.numel() if uses_kernels else 0
+    return (num_rows * num_experts * 3 * inner_size + num_copied) * dtype.itemsize
 
 
 def _cache_bytes(attention: Attention, num_cells: int, dtype: torch.dtype) -> int:

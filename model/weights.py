@@ -64,8 +64,12 @@ def load_models(
     group: Group = SINGLE,
     num_slots: int,
     num_sequences: int = 1,
+    uses_kernels: bool = False,
+    num_distributions: int = 0,
 ) -> Models:
     """This rank's target, with the taps its draft asks for, and the whole draft; texts as in model.sources.
+
+    The last four only say what memory will be needed, as in memory.need_of.
 
     Raises ValueError, also if they need more memory than is free.
     """
@@ -75,7 +79,14 @@ def load_models(
     decoder = _on_meta(for_target.config, group)
     drafting = _on_meta(for_draft.config, group) if for_draft else None
     need = need_of(
-        decoder, drafting, dtype=dtype, num_slots=num_slots, num_sequences=num_sequences, device_type=device.type
+        decoder,
+        drafting,
+        dtype=dtype,
+        num_slots=num_slots,
+        num_sequences=num_sequences,
+        device_type=device.type,
+        uses_kernels=uses_kernels,
+        num_distributions=num_distributions,
     )
     num_layers = for_target.config.num_layers
     check(need, free_bytes(device, group), where=str(device), num_layers=num_layers, world_size=group.world_size)

@@ -1,7 +1,8 @@
 """The routed experts at few rows: each expert that any row chose is read once, for all rows.
 
 A row that did not choose an expert has weight 0 there. That costs arithmetic, which is meant to hide behind the
-stream of weights, and saves gathering rows. `down` is read expert by expert (fused.lay_out_for_kernels). Legend: ops.py.
+stream of weights, and saves gathering rows. `down` is read expert by expert (fused.lay_out_for_kernels).
+Legend: ops.py.
 """
 
 import torch

@@ -22,12 +22,13 @@ DRAFT = DraftConfig(
     vocab_size=100, target_hidden_size=32, hidden_size=32, num_heads=2, num_kv_heads=2, head_dim=8, inner_size=64,
     draft_vocab_size=50,
 )  # fmt: skip
+SIZES = {"num_slots": 10, "num_sequences": 1, "uses_kernels": False, "num_distributions": 0}
 
 
 def need(group=SINGLE, dtype=torch.bfloat16, **sizes):
     with torch.device("meta"):
         target, draft = Decoder(TARGET, group), Draft(DRAFT)
-    return need_of(target, draft, dtype=dtype, device_type="cpu", **{"num_slots": 10, "num_sequences": 1} | sizes)
+    return need_of(target, draft, dtype=dtype, device_type="cpu", **SIZES | sizes)
 
 
 def test_weights_and_caches_are_counted_exactly():
@@ -39,10 +40,25 @@ def test_weights_and_caches_are_counted_exactly():
     draft = 96 * 32 + 6 * 8 * 64 + 16 * 32 + 3 * 64 * 32 + 4 * 32 + 50 * 32
     assert found.draft_bytes == 2 * draft + 8 * 50 + 2 * 2 * 2 * 8 * 10  # d2t is int64
     assert found.layer_bytes == 2 * layer + found.kv_bytes // 7
-    experts, laid_out, logits = 10 * 4 * 3 * 16 * 2, 32 * 4 * 16 * 2, 160 * 100 * (2 + 4)
-    assert laid_out > experts
-    assert found.workspace_bytes == laid_out + logits + RESERVE_BYTES["cpu"]
+    experts, logits = 10 * 4 * 3 * 16 * 2, 160 * 100 * (2 + 4)
+    assert found.workspace_bytes == experts + logits + RESERVE_BYTES["cpu"]
     assert need(num_slots=100).workspace_bytes == 10 * experts + logits + RESERVE_BYTES["cpu"]
+
+
+def test_kernels_cost_a_prefill_the_copy_of_one_layers_down_beside_its_experts():
+    down = 32 * 4 * 16 * 2  # width, experts, inner width, bytes
+    assert need(uses_kernels=True).workspace_bytes == need().workspace_bytes + down
+    assert need(uses_kernels=True, num_slots=100).workspace_bytes == need(num_slots=100).workspace_bytes + down
+
+
+def test_what_sampling_keeps_is_counted_and_allocated_alike(random_folder, open_session):
+    # Two sequences, three drafted tokens and four verified rows of each, fp32.
+    greedy, sampled = (open_session(random_folder, batch=2, temperature=t) for t in (0.0, 0.7))
+    vocab_size = sampled.target.config.vocab_size
+    assert sampled.memory.workspace_bytes - greedy.memory.workspace_bytes == 2 * (3 + 4) * vocab_size * 4
+    kept = [sampled.steps.choices.q_BKV, sampled.steps.choices.p_BTV]
+    assert sum(x.nbytes for x in kept) == 2 * (3 + 4) * vocab_size * 4
+    assert greedy.steps.choices.q_BKV is None
 
 
 def test_a_rank_of_two_holds_half_the_heads_and_experts_and_all_of_the_rest():
@@ -96,6 +112,6 @@ def test_the_page_on_workloads_states_these_numbers(name):
         preset = preset_of(name, layers)
         with torch.device("meta"), weights.WithoutInit():
             target, draft = Decoder(preset.target, Group(world_size=tp)), Draft(preset.draft)
-        sizes = {"num_slots": 64 + 64 + 3, "num_sequences": 1, "device_type": "cuda"}
+        sizes = SIZES | {"num_slots": 64 + 64 + 3, "device_type": "cuda", "uses_kernels": True}
         found.append(need_of(target, draft, dtype=torch.bfloat16, **sizes).total_bytes / 1e9)
     assert [float(cell) for cell in row.split("|")] == pytest.approx(found, abs=0.051)
