@@ -17,7 +17,7 @@ from perfguard.protocol import ENVIRONMENT_PREFIXES, matters
 from perfguard.records import Arm, Campaign
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
-from perfguard.trial.environment import THREADS
+from perfguard.trial.environment import CACHES, THREADS
 from perfguard.trial.secrets import REDACTED
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -83,7 +83,9 @@ def recalled(store: Store, wanted: str) -> tuple[Campaign, Wish]:
     env = dict(arm.env)
     if campaign.workload.command:
         then = {n: str(v) for n, v in facts.fields.get(f.ENVIRONMENT, {}).items() if matters(n)}
-        now = {name for name in os.environ if matters(name) and not name.startswith("PERFGUARD_")}
+        # Folders of compile caches are perfguard's own in every run, whatever is set here.
+        ours = {name for name in os.environ if name.startswith("PERFGUARD_") or name in CACHES}
+        now = {name for name in os.environ if matters(name) and name not in ours}
         if extra := sorted(now - set(then) - set(env)):
             names = " ".join(f"-u {name}" for name in extra)
             raise NotComparableError(

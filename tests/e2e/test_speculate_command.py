@@ -72,7 +72,8 @@ def test_a_crashing_mode_is_invalid_and_a_command_has_no_modes(fake):
     found = speculate(fake, code=4)
     assert (found["outcome"], found["speculate"]["gate"]) == ("INVALID", None)
     assert "no list of different whole numbers" in fake.run("speculate", *FAKE, "--concurrency", "1,1", code=2).stderr
-    (fake.repo / "perfguard.toml").write_text('[workload.mine]\ncommand = "true"\n')
+    mine = '[workload.mine]\ncommand = "true"\nmetrics = [{name = "seconds", unit = "s", better = "lower"}]\n'
+    (fake.repo / "perfguard.toml").write_text(mine)
     assert "measures no plain decoding" in fake.run("speculate", "-w", "mine", code=2).stderr
 
 
