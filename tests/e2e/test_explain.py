@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 from cli_support import codes, rows, texts
-from test_launcher import STAND_IN
+from launcher_support import STAND_IN
 
 from perfguard.cli import run as perfguard
 
