@@ -65,7 +65,7 @@ def run_layer(
     if moe.copies_experts:
         moe.copy_experts(routing.weights_RE)
     shared_RH = None if moe.shared_expert is None else run_shared(moe.shared_expert, x_RH, h_RH, norm.eps, ops)
-    a_SRI = ops.gate_up(x_RH, h_RH, moe.gate_up_EXIH, routing, norm.eps)
+    a_SRI = ops.gate_up(x_RH, moe.gate_up_EXIH, routing)
     if moe.group.world_size > 1 or shared_RH is not None:
         y_RH = ops.down(a_SRI, moe.down_HEI, routing)
         y_RH = y_RH if shared_RH is None else y_RH + shared_RH

@@ -50,7 +50,7 @@ def call_all(widths: Widths, num_rows: int) -> None:
     ops.attend(i.qkv_RX, i.cache, i.length_B, i.rope, i.heads)
     ops.add_linear(i.o_RN, i.o_HN, i.residual)
     routing = ops.route(i.x_RH, i.h_RH, i.router_EH, 1e-6, widths.top_k)
-    a_SRI = ops.gate_up(i.x_RH, i.h_RH, i.gate_up_EXIH, routing, 1e-6)
+    a_SRI = ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)
     ops.add_down(a_SRI, i.down_HEI, routing, i.residual)
     ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, 1e-6, torch.float32)
 
@@ -61,8 +61,10 @@ def launches(arch: int) -> Iterator[list[tuple[str, dict[str, int]]]]:
     found: list[tuple[str, dict[str, int]]] = []
 
     def compile_instead(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
-        options = {key: kwargs.pop(key) for key in ("num_warps", "num_stages") if key in kwargs}
-        values = dict(zip(self.arg_names, args, strict=False)) | kwargs
+        options: dict[str, int] = {key: kwargs.pop(key) for key in ("num_warps", "num_stages") if key in kwargs}
+        # What launch_options would say of the card.
+        options["launch_pdl"] = arch >= 90
+        values = dict(zip(self.arg_names, args, strict=False)) | kwargs | {"EARLY": arch >= 90}
         found.append((self.fn.__name__, compile_for(self, values, options, arch)))
 
     kept = triton.runtime.JITFunction.run

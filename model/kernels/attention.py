@@ -14,10 +14,11 @@ from torch import Tensor
 
 from model.attention import KVCache
 from model.kernels.ops import Heads
-from model.kernels.parts import power_of_two
+from model.kernels.parts import launch_options, wait_for_others
+from model.kernels.tuning import power_of_two
 from model.layers import Rope
 
-BLOCK_S = 64
+BLOCK_S, NUM_WARPS = 128, 4
 
 
 @triton.jit
@@ -44,8 +45,9 @@ def turned(
 def attend_kernel(
     qkv_ptr, k_ptr, v_ptr, length_ptr, cos_ptr, sin_ptr, q_norm_ptr, k_norm_ptr, o_ptr, eps, num_slots,
     T: tl.constexpr, N: tl.constexpr, G: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, S: tl.constexpr,
-    HAS_NORM: tl.constexpr,
+    HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    wait_for_others(EARLY)
     n, b, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     g = n // (N // G)
     d = tl.arange(0, BLOCK_D)
@@ -73,7 +75,7 @@ def attend_kernel(
         o = o * shrink + tl.sum(weights[:, None] * v, axis=0)
         total = total * shrink + tl.sum(weights, axis=0)
         best = new_best
-    for j in range(0, t + 1):
+    for j in tl.static_range(T):  # unrolled, so that loads of all rows are in flight together
         own_ptr = qkv_ptr + (b * T + j) * ((N + 2 * G) * D)
         own_slot = tl.minimum(length + j, num_slots - 1)
         k = turned(
@@ -84,7 +86,7 @@ def attend_kernel(
         if (j == t) & (n % (N // G) == 0):
             tl.store(k_ptr + cache + slot * D + d, k, mask=is_inside)
             tl.store(v_ptr + cache + slot * D + d, v, mask=is_inside)
-        score = tl.sum(k.to(tl.float32) * q, axis=0)
+        score = tl.where(j <= t, tl.sum(k.to(tl.float32) * q, axis=0), float("-inf"))
         new_best = tl.maximum(best, score)
         weight = tl.exp(score - new_best)
         shrink = tl.exp(best - new_best)
@@ -104,6 +106,6 @@ def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: 
         qkv_RX, cache.k_BGPD, cache.v_BGPD, length_B, rope.cos_PD, rope.sin_PD, *norms, o_RX, heads.norm_eps,
         cache.k_BGPD.shape[2],
         T=num_rows, N=heads.num_heads, G=heads.num_kv_heads, D=heads.head_dim, BLOCK_D=power_of_two(heads.head_dim),
-        S=BLOCK_S, HAS_NORM=has_norm, num_warps=4,
+        S=BLOCK_S, HAS_NORM=has_norm, num_warps=NUM_WARPS, **launch_options(qkv_RX),
     )  # fmt: skip
     return o_RX

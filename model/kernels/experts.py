@@ -5,25 +5,37 @@ stream of weights, and saves gathering rows. `down` is read expert by expert (fu
 Legend: ops.py.
 """
 
+from functools import partial
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from model.kernels.linear import inverse_rms_of
 from model.kernels.ops import Residual, Routing
-from model.kernels.parts import chunk, inverse_rms, multiply_add, power_of_two, row_sums, zero_tiles
-from model.kernels.tuning import FEW, dot_tile, down_tile, gate_up_tile
+from model.kernels.parts import (
+    chunk,
+    launch_options,
+    multiply_add,
+    row_sums,
+    wait_for_others,
+    zero_tiles,
+)
+from model.kernels.tuning import Tile, down_tile, gate_up_tile
+
+# Tiles of a result of which several programs each have a part.
+MOST_TILES = 4096
 
 
 @triton.jit
 def gate_up_kernel(
-    x_ptr, w_ptr, h_ptr, weights_ptr, ids_ptr, count_ptr, a_ptr, eps,
+    x_ptr, w_ptr, scale_ptr, weights_ptr, ids_ptr, count_ptr, a_ptr,
     R: tl.constexpr, H: tl.constexpr, E: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
-    BLOCK_H: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
     """a[slot, r, i] = routing weight * silu(gate) * up. Programs of slots that are not in use leave at once."""
     slot = tl.program_id(1)
+    wait_for_others(EARLY)
     if slot >= tl.load(count_ptr):
         return
     expert = tl.load(ids_ptr + slot)
@@ -37,7 +49,7 @@ def gate_up_kernel(
         gates = multiply_add(gates, gate_w, x_ptr + k0 + k, H, R)
         ups = multiply_add(ups, up_w, x_ptr + k0 + k, H, R)
     for r in tl.static_range(R):
-        scale = inverse_rms(h_ptr + r * H, eps, H, BLOCK_H)
+        scale = tl.load(scale_ptr + r)
         gate, up = tl.sum(gates[r], axis=1) * scale, tl.sum(ups[r], axis=1) * scale
         a = tl.load(weights_ptr + r * E + expert) * (gate * tl.sigmoid(gate)) * up
         tl.store(a_ptr + (slot * R + r) * INNER + i, a)
@@ -47,9 +59,10 @@ def gate_up_kernel(
 def gate_up_dot_kernel(
     x_ptr, w_ptr, scale_ptr, weights_ptr, ids_ptr, count_ptr, a_ptr, R,
     H: tl.constexpr, E: tl.constexpr, INNER: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     slot = tl.program_id(1)
+    wait_for_others(EARLY)
     if slot >= tl.load(count_ptr):
         return
     expert = tl.load(ids_ptr + slot)
@@ -57,11 +70,11 @@ def gate_up_dot_kernel(
     r = tl.program_id(2) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = tl.arange(0, BLOCK_K)
     gate_ptrs = w_ptr + expert.to(tl.int64) * (2 * INNER * H) + tl.minimum(i, INNER - 1)[:, None] * H + k[None, :]
-    x_ptrs = x_ptr + tl.minimum(r, R - 1)[None, :] * H + k[:, None]
+    x_ptrs = x_ptr + r[None, :] * H + k[:, None]
     gate = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
     up = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
     for k0 in range(0, H, BLOCK_K):
-        x = tl.load(x_ptrs + k0)
+        x = tl.load(x_ptrs + k0, mask=(r < R)[None, :], other=0.0)
         gate = tl.dot(tl.load(gate_ptrs + k0, eviction_policy="evict_first"), x, gate, input_precision="ieee")
         up = tl.dot(tl.load(gate_ptrs + (INNER * H + k0), eviction_policy="evict_first"), x, up, input_precision="ieee")
     scale = tl.load(scale_ptr + r, mask=r < R, other=0.0)[None, :]
@@ -75,12 +88,13 @@ def gate_up_dot_kernel(
 def down_kernel(
     a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, y_ptr, stride_h, stride_e,
     R: tl.constexpr, H: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr,
-    BLOCK_K: tl.constexpr, ADDS: tl.constexpr,
+    BLOCK_K: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """SPLIT experts at a time, each on warps of its own."""
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = tl.arange(0, BLOCK_K)[None, :] + 0 * n[:, None]
+    wait_for_others(EARLY)
     count = tl.load(count_ptr)
     sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
     for slot0 in tl.range(0, count, SPLIT, loop_unroll_factor=2):
@@ -105,23 +119,42 @@ def down_kernel(
 
 @triton.jit
 def down_dot_kernel(
-    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, y_ptr, R, stride_h, stride_e,
+    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, parts_ptr, arrived_ptr, y_ptr, R, stride_h, stride_e,
     H: tl.constexpr, INNER: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
-    ADDS: tl.constexpr,
+    SPLIT: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    """SPLIT programs share the experts of a tile. The last to finish adds up, in an order that never changes."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = tl.arange(0, BLOCK_K)
     y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
-    for slot in range(0, tl.load(count_ptr)):
+    own_ptrs = w_ptr + tl.minimum(n, H - 1) * stride_h
+    wait_for_others(EARLY)
+    a_ptrs = a_ptr + r[None, :] * INNER + k[:, None]
+    for slot in range(tl.program_id(2), tl.load(count_ptr), SPLIT):
         expert = tl.load(ids_ptr + slot).to(tl.int64)
-        w_ptrs = w_ptr + expert * stride_e + (tl.minimum(n, H - 1) * stride_h)[:, None] + k[None, :]
-        a_ptrs = a_ptr + (slot * R + tl.minimum(r, R - 1))[None, :] * INNER + k[:, None]
         for k0 in range(0, INNER, BLOCK_K):
-            w = tl.load(w_ptrs + k0, eviction_policy="evict_first")
-            y = tl.dot(w, tl.load(a_ptrs + k0), y, input_precision="ieee")
+            w = tl.load(own_ptrs[:, None] + (expert * stride_e + k0) + k[None, :], eviction_policy="evict_first")
+            a = tl.load(a_ptrs + (slot * R * INNER + k0), mask=(r < R)[None, :], other=0.0)
+            y = tl.dot(w, a, y, input_precision="ieee")
     is_inside = (n < H)[:, None] & (r < R)[None, :]
     places = r[None, :] * H + n[:, None]
+    if SPLIT == 1:
+        finish_down(y, h_ptr, gamma_ptr, y_ptr, places, is_inside, n, H, ADDS)
+    else:
+        tl.store(parts_ptr + tl.program_id(2) * R * H + places, y, mask=is_inside)
+        tl.debug_barrier()  # all threads have stored before one of them says so
+        arrived_ptr += tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+        if tl.atomic_add(arrived_ptr, 1, sem="acq_rel") == SPLIT - 1:
+            total = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
+            for part in tl.static_range(SPLIT):
+                total += tl.load(parts_ptr + part * R * H + places, mask=is_inside, other=0.0, cache_modifier=".cg")
+            finish_down(total, h_ptr, gamma_ptr, y_ptr, places, is_inside, n, H, ADDS)
+            tl.store(arrived_ptr, 0)
+
+
+@triton.jit
+def finish_down(y, h_ptr, gamma_ptr, y_ptr, places, is_inside, n, H: tl.constexpr, ADDS: tl.constexpr):
     if ADDS:
         y = y + tl.load(h_ptr + places, mask=is_inside, other=0.0)
         tl.store(h_ptr + places, y, mask=is_inside)
@@ -129,52 +162,53 @@ def down_dot_kernel(
     tl.store(y_ptr + places, y, mask=is_inside)
 
 
-def gate_up(x_RH: Tensor, h_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing, eps: float) -> Tensor:
+def gate_up(x_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing) -> Tensor:
     """Slots of a_SRI that are not in use are left as they were: nothing reads them."""
     (num_rows, size), num_slots = x_RH.shape, len(routing.ids_S)
     num_experts, _, inner_size, _ = gate_up_EXIH.shape
     a_SRI = torch.empty(num_slots, num_rows, inner_size, dtype=x_RH.dtype, device=x_RH.device)
-    shapes = {"H": size, "E": num_experts, "INNER": inner_size}
-    if num_rows <= FEW:
-        tile = gate_up_tile(inner_size, size)
+    chosen = (routing.scale_R, routing.weights_RE, routing.ids_S, routing.count_1)
+    flags = {"H": size, "E": num_experts, "INNER": inner_size} | launch_options(x_RH)
+    tile = gate_up_tile(num_rows, inner_size, size)
+    if isinstance(tile, Tile):
         gate_up_kernel[(inner_size // tile.rows, num_slots)](
-            x_RH, gate_up_EXIH, h_RH, routing.weights_RE, routing.ids_S, routing.count_1, a_SRI, eps,
-            R=num_rows, ROWS=tile.rows, BLOCK_K=chunk(size), BLOCK_H=power_of_two(size), num_warps=tile.warps, **shapes,
+            x_RH, gate_up_EXIH, *chosen, a_SRI,
+            R=num_rows, ROWS=tile.rows, BLOCK_K=chunk(size), num_warps=tile.warps, **flags,
         )  # fmt: skip
         return a_SRI
-    dot = dot_tile(num_rows, size)
-    grid = (triton.cdiv(inner_size, dot.rows), num_slots, triton.cdiv(num_rows, dot.columns))
-    gate_up_dot_kernel[grid](
-        x_RH, gate_up_EXIH, inverse_rms_of(h_RH, eps), routing.weights_RE, routing.ids_S, routing.count_1, a_SRI,
-        num_rows, BLOCK_N=dot.rows, BLOCK_R=dot.columns, BLOCK_K=dot.depth,
-        num_warps=dot.warps, num_stages=dot.stages, **shapes,
+    gate_up_dot_kernel[(triton.cdiv(inner_size, tile.rows), num_slots, triton.cdiv(num_rows, tile.columns))](
+        x_RH, gate_up_EXIH, *chosen, a_SRI, num_rows, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth,
+        num_warps=tile.warps, num_stages=tile.stages, **flags,
     )  # fmt: skip
     return a_SRI
 
 
-def down(a_SRI: Tensor, down_HEI: Tensor, routing: Routing) -> Tensor:
-    return launch_down(a_SRI, down_HEI, routing, None)
-
-
-def add_down(a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual) -> Tensor:
-    return launch_down(a_SRI, down_HEI, routing, residual)
-
-
-def launch_down(a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual | None) -> Tensor:
+def down(
+    arrived_X: Tensor, a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual | None = None
+) -> Tensor:
+    """`arrived_X`: MOST_TILES int32 zeros that stay zeros between launches; kernels of one stream may share them."""
     (_, num_rows, inner_size), size = a_SRI.shape, len(down_HEI)
     y_RH = torch.empty(num_rows, size, dtype=a_SRI.dtype, device=a_SRI.device)
     h, gamma = (a_SRI, a_SRI) if residual is None else (residual.h_RH, residual.gamma_H)
-    strides, shapes = down_HEI.stride()[:2], {"H": size, "INNER": inner_size, "ADDS": residual is not None}
-    if num_rows <= FEW:
-        tile = down_tile(num_rows, size)
+    flags = {"H": size, "INNER": inner_size, "ADDS": residual is not None} | launch_options(a_SRI)
+    tile, strides = down_tile(num_rows, size, inner_size), down_HEI.stride()[:2]
+    if isinstance(tile, Tile):
         down_kernel[(size // tile.rows,)](
             a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, y_RH, *strides,
-            R=num_rows, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size), num_warps=tile.warps, **shapes,
+            R=num_rows, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size),
+            num_warps=tile.warps, **flags,
         )  # fmt: skip
         return y_RH
-    dot = dot_tile(num_rows, inner_size, rows=32)
-    down_dot_kernel[(triton.cdiv(size, dot.rows), triton.cdiv(num_rows, dot.columns))](
-        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, y_RH, num_rows, *strides,
-        BLOCK_N=dot.rows, BLOCK_R=dot.columns, BLOCK_K=dot.depth, num_warps=dot.warps, num_stages=dot.stages, **shapes,
+    tiles = (triton.cdiv(size, tile.rows), triton.cdiv(num_rows, tile.columns))
+    split = tile.split if tiles[0] * tiles[1] <= MOST_TILES else 1
+    parts_PRH = torch.empty(split, num_rows, size, dtype=torch.float32, device=a_SRI.device)
+    down_dot_kernel[(*tiles, split)](
+        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, parts_PRH, arrived_X, y_RH, num_rows, *strides,
+        BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth, SPLIT=split,
+        num_warps=tile.warps, num_stages=tile.stages, **flags,
     )  # fmt: skip
     return y_RH
+
+
+def build_down(device: torch.device) -> partial[Tensor]:
+    return partial(down, torch.zeros(MOST_TILES, dtype=torch.int32, device=device))

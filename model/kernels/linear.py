@@ -9,21 +9,30 @@ import triton.language as tl
 from torch import Tensor
 
 from model.kernels.ops import Residual
-from model.kernels.parts import chunk, inverse_rms, multiply_add, power_of_two, row_sums, zero_tiles
-from model.kernels.tuning import FEW, Tile, dot_tile, linear_tile
+from model.kernels.parts import (
+    chunk,
+    inverse_rms,
+    launch_options,
+    multiply_add,
+    row_sums,
+    wait_for_others,
+    zero_tiles,
+)
+from model.kernels.tuning import DotTile, Tile, linear_tile, power_of_two
 
 
 @triton.jit
 def linear_kernel(
     x_ptr, w_ptr, h_ptr, gamma_ptr, y_ptr, N, eps,
     R: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr,
-    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, BLOCK_H: tl.constexpr,
+    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """HAS_NORM: y[r] = x[r] @ W.T / rms(h[r]). ADDS: h[r] += x[r] @ W.T; y[r] = h[r] * gamma."""
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = (tile_row % SPLIT)[:, None] * (K // SPLIT) + tl.arange(0, BLOCK_K)[None, :]
     w_ptrs = w_ptr + n.to(tl.int64)[:, None] * K + k
+    wait_for_others(EARLY)
     sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
     for k0 in tl.static_range(0, K // SPLIT, BLOCK_K):
         w = tl.load(w_ptrs + k0, eviction_policy="evict_first").to(tl.float32)
@@ -44,18 +53,19 @@ def linear_kernel(
 def linear_dot_kernel(
     x_ptr, w_ptr, h_ptr, gamma_ptr, scale_ptr, y_ptr, N, R,
     K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
-    HAS_NORM: tl.constexpr, ADDS: tl.constexpr,
+    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """The same on tensor cores; scale_R is 1 / rms(h), taken before by inverse_rms_kernel."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = tl.arange(0, BLOCK_K)
     w_ptrs = w_ptr + tl.minimum(n, N - 1).to(tl.int64)[:, None] * K + k[None, :]
-    x_ptrs = x_ptr + tl.minimum(r, R - 1)[None, :] * K + k[:, None]
+    wait_for_others(EARLY)
+    x_ptrs = x_ptr + r[None, :] * K + k[:, None]
     y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
     for k0 in range(0, K, BLOCK_K):
         w = tl.load(w_ptrs + k0, eviction_policy="evict_first")
-        y = tl.dot(w, tl.load(x_ptrs + k0), y, input_precision="ieee")
+        y = tl.dot(w, tl.load(x_ptrs + k0, mask=(r < R)[None, :], other=0.0), y, input_precision="ieee")
     is_inside = (n < N)[:, None] & (r < R)[None, :]
     places = r[None, :] * N + n[:, None]
     if HAS_NORM:
@@ -68,7 +78,8 @@ def linear_dot_kernel(
 
 
 @triton.jit
-def inverse_rms_kernel(h_ptr, scale_ptr, eps, H: tl.constexpr, BLOCK_H: tl.constexpr):
+def inverse_rms_kernel(h_ptr, scale_ptr, eps, H: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr):
+    wait_for_others(EARLY)
     r = tl.program_id(0)
     tl.store(scale_ptr + r, inverse_rms(h_ptr + r * H, eps, H, BLOCK_H))
 
@@ -98,26 +109,41 @@ def launch(
     (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
     h = h_RH if residual is None else residual.h_RH
     h, gamma = x_RK if h is None else h, x_RK if residual is None else residual.gamma_H
-    flags = {"HAS_NORM": h_RH is not None, "ADDS": residual is not None}
-    if num_rows <= FEW:
-        tile: Tile = linear_tile(num_rows, num_outputs, size)
+    flags = {"HAS_NORM": h_RH is not None, "ADDS": residual is not None} | launch_options(x_RK)
+    tile = linear_tile(num_rows, num_outputs, size)
+    if isinstance(tile, Tile):
         linear_kernel[(triton.cdiv(num_outputs, tile.rows),)](
             x_RK, weight_NK, h, gamma, y_RN, num_outputs, eps,
             R=num_rows, K=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
             BLOCK_H=power_of_two(size), num_warps=tile.warps, **flags,
         )  # fmt: skip
         return
-    scale_R = x_RK if h_RH is None else inverse_rms_of(h_RH, eps)
-    tile = dot_tile(num_rows, size)
+    scale_R = None if h_RH is None else inverse_rms_of(h_RH, eps)
+    launch_dot(x_RK, weight_NK, y_RN, tile, scale_R=scale_R, residual=residual)
+
+
+def launch_dot(
+    x_RK: Tensor,
+    weight_NK: Tensor,
+    y_RN: Tensor,
+    tile: DotTile,
+    *,
+    scale_R: Tensor | None = None,
+    residual: Residual | None = None,
+) -> None:
+    (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
+    h, gamma = (x_RK, x_RK) if residual is None else (residual.h_RH, residual.gamma_H)
     linear_dot_kernel[(triton.cdiv(num_outputs, tile.rows), triton.cdiv(num_rows, tile.columns))](
-        x_RK, weight_NK, h, gamma, scale_R, y_RN, num_outputs, num_rows,
+        x_RK, weight_NK, h, gamma, x_RK if scale_R is None else scale_R, y_RN, num_outputs, num_rows,
         K=size, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth,
-        num_warps=tile.warps, num_stages=tile.stages, **flags,
+        HAS_NORM=scale_R is not None, ADDS=residual is not None,
+        num_warps=tile.warps, num_stages=tile.stages, **launch_options(x_RK),
     )  # fmt: skip
 
 
 def inverse_rms_of(h_RH: Tensor, eps: float) -> Tensor:
     scale_R = torch.empty(len(h_RH), dtype=torch.float32, device=h_RH.device)
     num_rows, size = h_RH.shape
-    inverse_rms_kernel[(num_rows,)](h_RH, scale_R, eps, H=size, BLOCK_H=power_of_two(size), num_warps=4)
+    options = launch_options(h_RH)
+    inverse_rms_kernel[(num_rows,)](h_RH, scale_R, eps, H=size, BLOCK_H=power_of_two(size), num_warps=4, **options)
     return scale_R

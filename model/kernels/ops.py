@@ -22,8 +22,12 @@ from model.layers import Rope
 
 @dataclass(frozen=True, kw_only=True)
 class Routing:
-    """weights_RE is zero where a row did not choose an expert. The first `count_1` of ids_S are in use."""
+    """weights_RE is zero where a row did not choose an expert. The first `count_1` of ids_S are in use.
 
+    scale_R: 1 / rms(h), of which the experts need the same.
+    """
+
+    scale_R: Tensor
     weights_RE: Tensor
     ids_S: Tensor
     count_1: Tensor
@@ -56,7 +60,7 @@ class Ops:
     add_linear(x_RN, weight_HN, residual) -> x_RH              h += x @ weight.T; the twin of the new h
     attend(qkv_RX, cache, length_B, rope, heads) -> o_RX       norms q and k, turns them, stores k and v, attends
     route(x_RH, h_RH, weight_EH, eps, top_k) -> Routing        softmax, the best renormalised, the list of distinct
-    gate_up(x_RH, h_RH, gate_up_EXIH, routing, eps) -> a_SRI   routing weight * silu(gate) * up, every row, each in use
+    gate_up(x_RH, gate_up_EXIH, routing) -> a_SRI              routing weight * silu(gate) * up, every row, each in use
     add_down(a_SRI, down_HEI, routing, residual) -> x_RH       h += the sum over experts; the twin of the new h
     down(a_SRI, down_HEI, routing) -> y_RH                     the same sum alone, for ranks that add theirs up first
     """

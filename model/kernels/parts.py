@@ -5,10 +5,32 @@ How a matrix of few rows is multiplied here (R rows of x, weights W_NK):
     warps, so that a warp streams its own stretch of a row with 16-byte loads. SPLIT cuts K over warps.
   - every weight is read once and multiplied with all R rows of x; sums stay in the threads (fp32) until the end.
   - x is loaded in the shape of the tile: in another layout it would pass through shared memory for each chunk.
+
+How a kernel starts before the one before it has ended (EARLY: programmatic dependent launch, from Hopper on): its
+programs take their places, wait until the kernel before has ended, and let the next one do the same. Nothing is read
+or written before the wait.
 """
 
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+from triton.language.extra import cuda
+
+
+def launch_options(x: Tensor) -> dict[str, Any]:
+    """Of a launch: started early where the device can do that."""
+    is_able = x.is_cuda and torch.cuda.get_device_capability(x.device) >= (9, 0)
+    return {"EARLY": True, "launch_pdl": True} if is_able else {"EARLY": False}
+
+
+@triton.jit
+def wait_for_others(EARLY: tl.constexpr):
+    if EARLY:
+        cuda.gdc_wait()
+        cuda.gdc_launch_dependents()
 
 
 @triton.jit
@@ -47,7 +69,3 @@ def row_sums(tile, ROWS: tl.constexpr, SPLIT: tl.constexpr):
 def chunk(size: int) -> int:
     """The largest power of two that divides `size`, at most 256: 32 lanes of 16 bytes."""
     return min(size & -size, 256)
-
-
-def power_of_two(size: int) -> int:
-    return 1 << (size - 1).bit_length()

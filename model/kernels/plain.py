@@ -80,12 +80,17 @@ def route(x_RH: Tensor, h_RH: Tensor, weight_EH: Tensor, eps: float, top_k: int)
     # Those in use first, by number: a stable sort of False (in use) before True.
     ids_E = (~in_use_E).to(torch.int32).argsort(stable=True)
     most = min(weights_RE.shape[1], weights_RE.shape[0] * top_k)
-    return Routing(weights_RE=weights_RE, ids_S=ids_E[:most].int(), count_1=in_use_E.sum().view(1).int())
+    return Routing(
+        scale_R=inverse_rms(h_RH, eps)[:, 0],
+        weights_RE=weights_RE,
+        ids_S=ids_E[:most].int(),
+        count_1=in_use_E.sum().view(1).int(),
+    )
 
 
-def gate_up(x_RH: Tensor, h_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing, eps: float) -> Tensor:
+def gate_up(x_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing) -> Tensor:
     """Slots of a_SRI that are not in use are zero."""
-    x_RH, scale_R1 = wide(x_RH), inverse_rms(h_RH, eps)
+    x_RH, scale_R1 = wide(x_RH), routing.scale_R[:, None]
     num_slots, (num_rows, _), inner_size = len(routing.ids_S), x_RH.shape, gate_up_EXIH.shape[2]
     a_SRI = x_RH.new_zeros(num_slots, num_rows, inner_size, dtype=gate_up_EXIH.dtype)
     for slot in range(int(routing.count_1)):

@@ -26,12 +26,13 @@ def check_widths(config: TargetConfig, world_size: int) -> None:
 
 
 def build_triton_ops(device: torch.device) -> Ops:
+    down = experts.build_down(device)
     return Ops(
         norm_linear=linear.norm_linear,
         add_linear=linear.add_linear,
         attend=attention.attend,
         route=router.build_route(device),
         gate_up=experts.gate_up,
-        add_down=experts.add_down,
-        down=experts.down,
+        add_down=down,
+        down=down,
     )

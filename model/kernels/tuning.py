@@ -6,7 +6,8 @@ wins in the step. Must not import triton, so that the table can be read anywhere
 
 from dataclasses import dataclass
 
-# Up to here the sums of all rows fit into the registers of the threads that read the weights.
+# Up to here the threads that read few weights hold the sums of all rows in registers; above, and where there are many
+# weights, several rows go through tensor cores.
 FEW = 4
 
 
@@ -21,37 +22,45 @@ class Tile:
 
 @dataclass(frozen=True, kw_only=True)
 class DotTile:
-    """Rows of weights x columns (rows of x), `depth` at a time, `stages` loads in flight."""
+    """Rows of weights x columns (rows of x), `depth` at a time, `stages` loads in flight.
+
+    `split`: programs that share the experts of a tile.
+    """
 
     rows: int
     columns: int
     depth: int
     warps: int = 4
     stages: int = 3
+    split: int = 1
 
 
-def linear_tile(num_rows: int, num_outputs: int, size: int) -> Tile:
+def linear_tile(num_rows: int, num_outputs: int, size: int) -> Tile | DotTile:
     """qkv and lm_head have more outputs than inputs, o_proj has fewer."""
-    is_wide = num_outputs > size
+    if num_outputs <= size and num_rows <= FEW:
+        tile = Tile(rows=4, warps=8, split=4) if num_rows == 1 else Tile(rows=2, warps=4, split=4)
+        return fitting(tile, num_outputs, size)
     if num_rows == 1:
-        tile = Tile(rows=16, warps=8) if num_outputs > 16 * size else Tile(rows=8, warps=4)
-        tile = tile if is_wide else Tile(rows=8, warps=8, split=2)
-    else:
-        tile = Tile(rows=16, warps=8 if is_wide else 16)
-    return fitting(tile, num_outputs, size)
+        is_head = num_outputs > 16 * size
+        return fitting(Tile(rows=4, warps=4) if is_head else Tile(rows=16, warps=8), num_outputs, size)
+    return dot_tile(num_rows, size, stages=5)
 
 
 def router_tile(num_experts: int, size: int) -> Tile:
-    return fitting(Tile(rows=4, warps=8, split=2), num_experts, size)
+    return fitting(Tile(rows=1, warps=8, split=8), num_experts, size)
 
 
-def gate_up_tile(inner_size: int, size: int) -> Tile:
-    return fitting(Tile(rows=4, warps=4), inner_size, size)
+def gate_up_tile(num_rows: int, inner_size: int, size: int) -> Tile | DotTile:
+    if num_rows == 1:
+        return fitting(Tile(rows=16, warps=4), inner_size, size)
+    return dot_tile(num_rows, size, depth=64)
 
 
-def down_tile(num_rows: int, num_outputs: int) -> Tile:
+def down_tile(num_rows: int, num_outputs: int, size: int) -> Tile | DotTile:
     """Here `split` is over experts, not over K."""
-    return fitting(Tile(rows=1, warps=4, split=4) if num_rows == 1 else Tile(rows=4, warps=4, split=4), num_outputs)
+    if num_rows == 1:
+        return fitting(Tile(rows=8, warps=8, split=4), num_outputs)
+    return dot_tile(num_rows, size, stages=5, split=8)
 
 
 def fitting(tile: Tile, num_outputs: int, size: int = 0) -> Tile:
@@ -61,8 +70,13 @@ def fitting(tile: Tile, num_outputs: int, size: int = 0) -> Tile:
     return Tile(rows=rows, warps=min(tile.warps, max(1, rows * split)), split=split)
 
 
-def dot_tile(num_rows: int, size: int, *, rows: int = 64) -> DotTile:
+def dot_tile(num_rows: int, size: int, *, depth: int = 128, stages: int = 3, split: int = 1) -> DotTile:
     """All rows of x in one tile up to 64, so that weights are read once."""
-    columns = min(64, max(16, 1 << (num_rows - 1).bit_length()))
-    depth = min(128 if columns <= 32 else 64, size & -size)  # check_widths sees to at least 16
-    return DotTile(rows=rows, columns=columns, depth=depth)
+    columns = min(64, max(16, power_of_two(num_rows)))
+    depth = min(depth if columns <= 32 else 64, size & -size)  # check_widths sees to at least 16
+    return DotTile(rows=64, columns=columns, depth=depth, stages=stages if columns <= 32 else 3, split=split)
+
+
+def power_of_two(size: int) -> int:
+    """The next one that is not smaller."""
+    return 1 << (size - 1).bit_length()
