@@ -31,6 +31,7 @@ API_VERSION = 2
 Mode = Literal["plain", "eagle3"]
 CHOICES = {"kernels": ("auto", "torch", "triton"), "graphs": ("auto", "on", "off"), "dtype": tuple(loading.DTYPES)}
 MAX_BATCH = 32
+ROWS_AT_ONCE = 64  # of next_logits, which takes no more memory than a short prompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +217,22 @@ class Session:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)  # what the probe took is not the model's
         return found
+
+    @torch.inference_mode()
+    def next_logits(self, tokens: Sequence[int], ids: Sequence[int]) -> list[float]:
+        """Logits of `ids` after `tokens`, and last the largest of all, by plain modules. Prefill has to come next.
+
+        Raises ValueError if there are more tokens than slots.
+        """
+        if not 0 < len(tokens) <= self.spec.max_len:
+            raise ValueError(f"{len(tokens)} tokens are not within 1..{self.spec.max_len}, the slots there are")
+        caches = [cache.of(0) for cache in self.caches]
+        for start in range(0, len(tokens), ROWS_AT_ONCE):
+            tokens_1T = torch.tensor([tokens[start : start + ROWS_AT_ONCE]], dtype=torch.int64, device=self.device)
+            mask = causal_mask(tokens_1T.shape[1], start, self.device)
+            x_1TH = self.target(tokens_1T, Window(start=start, rope=self.rope, mask=mask), caches)
+        logits_V = self.target.logits(x_1TH[:, -1])[0]
+        return [*logits_V[list(ids)].tolist(), float(logits_V.max())]
 
     def step_bytes(self, num_rows: int, distinct_experts: float, context: int) -> float:
         """Bytes that this rank has to move for one target forward: docs/model.md has the formula."""

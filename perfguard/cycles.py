@@ -15,6 +15,7 @@ PLAIN, SPECULATIVE = SIDES["base"], SIDES["head"]
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """Seconds of a plain step and of a speculative cycle with its parts; None where the runner does not tell them.
+    Draft and verify together are at most the cycle, see `fitting`.
 
     `extend_s`: the draft's first pass, a part of `draft_s`. `rest_s`: accepting, and whatever else the cycle takes.
     """
@@ -45,13 +46,24 @@ def _parts(trials: Sequence[Trial]) -> Parts | None:
     cycle_s = _mean([step_s(trial, SPECULATIVE, "cycle") for trial in heads])
     if not plain_s or not cycle_s:
         return None
-    return Parts(
-        plain_s=plain_s,
-        cycle_s=cycle_s,
-        draft_s=_mean([draft_s(trial) for trial in heads]),
-        verify_s=_mean([step_s(trial, SPECULATIVE, "verify") or stamped(trial, "verify_s") for trial in heads]),
-        extend_s=_mean([stamped(trial, "draft_extend_s") for trial in heads]),
-    )
+    parts = {
+        "draft_s": _mean([draft_s(trial) for trial in heads]),
+        "verify_s": _mean([step_s(trial, SPECULATIVE, "verify") or stamped(trial, "verify_s") for trial in heads]),
+        "extend_s": _mean([stamped(trial, "draft_extend_s") for trial in heads]),
+    }
+    share = fitting(cycle_s, parts["draft_s"], parts["verify_s"])
+    scaled = {name: None if seconds is None else share * seconds for name, seconds in parts.items()}
+    return Parts(plain_s=plain_s, cycle_s=cycle_s, **scaled)
+
+
+def fitting(cycle_s: float, draft_s: float | None, verify_s: float | None) -> float:
+    """What stamped parts are multiplied by: min(1, cycle / (draft + verify)).
+
+    Stamps take time, and a stamped cycle does not run ahead: parts that are longer together than the cycle that was
+    measured without stamps keep their proportions and fill it. Gains would else be those of a cycle nobody measured.
+    """
+    stamped_s = (draft_s or 0.0) + (verify_s or 0.0)
+    return min(1.0, cycle_s / stamped_s) if stamped_s else 1.0
 
 
 def mean_parts(blocks: Sequence[Parts]) -> Parts | None:

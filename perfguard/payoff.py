@@ -13,7 +13,7 @@ from typing import Any
 from perfguard.comparison import metric_json, reason_json
 from perfguard.cycles import Parts, counts_of, mean_parts, parts_by_block, rates_of
 from perfguard.modes import RESULTS, SIDES, moded_conclusions, moded_decision, moded_sentence
-from perfguard.payoff_gate import RATES, Check, check_output, check_rates, is_passed
+from perfguard.payoff_gate import OUTPUT, Check, check_output, check_rates, is_passed
 from perfguard.reading_costs import all_reduce_shares, reading_costs
 from perfguard.records import BlockValues, Campaign, Decision, Outcome, Reason, Trial
 from perfguard.stats.acceptance import Rate
@@ -61,11 +61,12 @@ def in_words(
 ) -> dict[str, Any]:
     """What of the JSON of a comparison is put otherwise where its sides are modes. `told`: see `payoff`.
 
-    Why nothing is advised comes before all other reasons, and a draft that is wired wrong before the verdict.
+    Why nothing is advised comes before all other reasons, and what is wired wrong before the verdict.
     """
     checks = [Check(**check) for check in (told["gate"] or {}).get("checks", ())]
     moded = moded_decision(decision)
-    warnings = [f"{check.name}: {check.text}" for check in checks if check.state == "failed" and check.name == RATES]
+    failed = [check for check in checks if check.state == "failed" and not _is_said(check, decision)]
+    warnings = [f"{check.name}: {check.text}" for check in failed]
     arms: dict[str, Any] = {arm.side: {**comparison[arm.side], "mode": arm.mode} for arm in campaign.arms}
     best = (told.get("advice") or {}).get("best") or {}
     is_done = decision.outcome in RESULTS
@@ -78,6 +79,11 @@ def in_words(
         "next": (is_done and best.get("command")) or (_report(campaign) if is_done else comparison["next"]),
         "speculate": told,
     }
+
+
+def _is_said(check: Check, decision: Decision) -> bool:
+    """By the verdict itself."""
+    return check.name == OUTPUT and any(reason.code == "OUTPUT_CHANGED" for reason in decision.reasons)
 
 
 def _report(campaign: Campaign) -> str:

@@ -36,7 +36,7 @@ DESCRIBED = ("api_version", "target", "draft", "tap_layers", "world_size")
 class Slot:
     """One instance with its own copy of its subject's code, or the use of another slot's in a mode of its own.
 
-    By mode: log, ids by prompt, what they come to, time stamps.
+    By mode: log, ids by prompt, what they come to, time stamps. `told`: where its modes part, if it speculates.
     """
 
     table: tables.Table
@@ -47,6 +47,7 @@ class Slot:
     tokens: dict[str, list[list[int]]] = field(default_factory=dict)
     runs: dict[str, ModeRun] = field(default_factory=dict)
     marks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    told: dict[str, Any] = field(default_factory=dict)
     measured_s: float = 0.0
 
 
@@ -69,10 +70,13 @@ def run(launch: Launch) -> Measurement:
     measured_s = clock() - begin
     for slot in slots:
         look_back(slot, prompts, params)
+    peak_memory_bytes = max(slot.session.peak_memory_bytes() for slot in slots)
+    for slot in slots:
+        explain(slot, slots, prompts, params)
     about = {
         "load_s": load_s,
         "measured_s": measured_s,
-        "peak_memory_bytes": max(slot.session.peak_memory_bytes() for slot in slots),
+        "peak_memory_bytes": peak_memory_bytes,
         "versions": tp_moe.versions(slots[0].session, params, launch),
     }
     close(slots)  # before anything about a slot is refused
@@ -205,6 +209,15 @@ def look_back(slot: Slot, prompts: Sequence[list[int]], params: TpMoeParams) -> 
         }
 
 
+def explain(slot: Slot, slots: Sequence[Slot], prompts: Sequence[list[int]], params: TpMoeParams) -> None:
+    """A slot that speculates, against plain decoding of the same instance: its own, or that of another slot."""
+    plain = [one.runs["plain"] for one in (slot, *slots) if one.session is slot.session and "plain" in one.runs]
+    if "eagle3" in slot.runs and plain:
+        both = {"plain": plain[0], "eagle3": slot.runs["eagle3"]}
+        with slot.table.active():
+            slot.told = tp_moe.explain(slot.session, both, prompts, params)
+
+
 def observe_slot(slot: Slot, params: TpMoeParams, *, is_first: bool) -> dict[str, Any]:
     """What protocol.SLOT_FIELDS names; numbers on rank 0 only. Raises InvalidError, on all ranks alike."""
     tp_moe.check_acceptance(slot.runs, params)
@@ -215,7 +228,7 @@ def observe_slot(slot: Slot, params: TpMoeParams, *, is_first: bool) -> dict[str
         "origin": files,
         "measured_s": slot.measured_s,
         "digests": {mode: tp_moe.token_digest(run.tokens) for mode, run in slot.runs.items()},
-        **(tp_moe.numbers(slot.runs, slot.marks, params) if is_first else {}),
+        **(tp_moe.numbers(slot.runs, slot.marks, params, slot.told) if is_first else {}),
     }
 
 

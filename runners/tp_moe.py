@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners import acceptance, eagle3_decode, marked, observe, origin, tp_moe_decode, weights
+from runners import acceptance, eagle3_decode, first_difference, marked, observe, origin, tp_moe_decode, weights
 from runners.contract import (
     Launch,
     Measurement,
@@ -102,10 +102,12 @@ def run(launch: Launch) -> Measurement:
     measured_s = clock() - begin
     probes.append(session.probe())
     marks = {mode: mark(session, mode, run, prompts, params, probes) for mode, run in runs.items()}
+    peak_memory_bytes = session.peak_memory_bytes()
+    told = explain(session, runs, prompts, params)  # last of all: none of it is in what was measured
     observed = {
         "origin": origin.collect(launch.subject_root, observe.own_maps()),
         "versions": versions(session, params, launch),
-        "peak_memory_bytes": session.peak_memory_bytes(),
+        "peak_memory_bytes": peak_memory_bytes,
         "load_s": load_s,
         "measured_s": measured_s,
         "digests": {mode: token_digest(run.tokens) for mode, run in runs.items()},
@@ -113,7 +115,7 @@ def run(launch: Launch) -> Measurement:
     session.close()
     check_acceptance(runs, params)
     origin.check(launch.subject_root)  # again: what was imported late counts as well
-    return Measurement(**observed, **(numbers(runs, marks, params) if launch.is_first else {}))
+    return Measurement(**observed, **(numbers(runs, marks, params, told) if launch.is_first else {}))
 
 
 def check(launch: Launch, params: TpMoeParams) -> None:
@@ -196,15 +198,30 @@ def mark(
     return {**found, "roofline": roofline, "probes": list(probes)}
 
 
+def explain(
+    session: Session, runs: Mapping[str, ModeRun], prompts: Sequence[list[int]], params: TpMoeParams
+) -> dict[str, Any]:
+    """Whether rounding explains where the modes part; {} unless both ran, greedily. All ranks together."""
+    if not runs.keys() >= {"plain", "eagle3"} or not params.is_greedy:
+        return {}
+    return first_difference.explain(session, prompts, runs["plain"].tokens, runs["eagle3"].tokens, params.dtype)
+
+
 def check_acceptance(runs: Mapping[str, ModeRun], params: TpMoeParams) -> None:
     """Raises InvalidError, on all ranks alike."""
     if "eagle3" in runs:
         acceptance.check(params.rates, runs["eagle3"].counts)
 
 
-def numbers(runs: Mapping[str, ModeRun], marks: Mapping[str, Mapping[str, Any]], params: TpMoeParams) -> dict[str, Any]:
-    """What rank 0 alone reports."""
-    counts = {mode: {**run.counts, "marks": marks[mode]} for mode, run in runs.items()}
+def numbers(
+    runs: Mapping[str, ModeRun],
+    marks: Mapping[str, Mapping[str, Any]],
+    params: TpMoeParams,
+    told: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What rank 0 alone reports. `told`: more counts of mode eagle3."""
+    more = {"eagle3": told or {}}
+    counts = {mode: {**run.counts, "marks": marks[mode], **more.get(mode, {})} for mode, run in runs.items()}
     if runs.keys() >= {"plain", "eagle3"} and params.dtype in EXACT_DTYPES and params.is_greedy:
         counts["eagle3"]["equals_plain"] = runs["eagle3"].tokens == runs["plain"].tokens
     return {

@@ -31,12 +31,13 @@ def counts(accepted: Sequence[int] = ACCEPTED, cycles: int = 1000, **more: Any) 
     return {"cycles": cycles, "emitted": cycles + sum(accepted), "accepted_by_position": list(accepted), **more}
 
 
-def record(side: str, speculative: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Plain steps of 10 ms; cycles of 25 ms: draft 5, verify 18, accept 2."""
+def record(side: str, speculative: dict[str, Any] | None = None, *, only_cycle: bool = False) -> dict[str, Any]:
+    """Plain steps of 10 ms; cycles of 25 ms: draft 5, verify 18, accept 2. `only_cycle`: parts are not timed apart."""
     about = {"checkout": CHECKOUTS["base"], "origin": {}, "warmup": {}}
     if side == "base":
         return {**about, "samples": {"plain_token_s": [0.010] * 5}, "counts": {"plain": {"steps": 5}}}
     samples = {"cycle": 0.025, "draft": 0.005, "verify": 0.018, "accept": 0.002}
+    samples = {"cycle": samples["cycle"]} if only_cycle else samples
     timed = {f"eagle3_{name}_s": [seconds] * 5 for name, seconds in samples.items()}
     return {**about, "samples": timed, "counts": {"eagle3": counts() if speculative is None else speculative}}
 
@@ -50,7 +51,7 @@ def block(plan: Any, rate: Callable[[str], float], **changes: Any) -> list[Trial
             plan.stage, plan.index, slot, side, 1.0,
             values={"throughput": rate(side)},
             digests={SIDES[side] if changes.get("by_mode") else OUTPUT: outputs[side]} if outputs[side] else {},
-            record=record(side, changes.get("speculative")),
+            record=record(side, changes.get("speculative"), only_cycle=changes.get("only_cycle", False)),
         )
         for slot, side in enumerate(sides)
     ]  # fmt: skip

@@ -2,6 +2,8 @@
 
 import builtins
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +93,53 @@ def test_an_accept_length_that_was_asked_for_and_missed_makes_slots_invalid_when
     with pytest.raises(InvalidError, match=r"accept length 1\.000 in 38 cycles, but 3\.000 was asked for"):
         in_process.run(launch(accept_length=3.0))
     assert seen[-4:] == ["closed"] * 4
+
+
+# Says 9 where it speculates and 8 otherwise; its logits of the two are 0.1 apart.
+PARTING = """
+    def next_logits(self, tokens, ids):
+        builtins.perfguard_seen.append(("asked", tuple(tokens), ids))
+        return [3.0, 2.9, 3.0]
+"""
+
+
+def parting(root):
+    entry = root / "model" / "entry.py"
+    text = entry.read_text().replace("return [[8]]", "return [[9 if self.mode == 'eagle3' else 8]]")
+    text = text.replace("        return [7 for", "        self.mode = mode\n        return [7 for")
+    text = text.replace("return 1\n", "builtins.perfguard_seen.append('peak'); return 1\n")
+    text = text.replace("return {}", "return {'target': {'num_layers': 8, 'hidden_size': 4}}")
+    entry.write_text(text.replace("\ndef build", f"{PARTING}\ndef build"))
+
+
+@pytest.mark.parametrize("slot_modes", [(), ("plain", "eagle3", "eagle3", "plain")])
+def test_a_slot_that_speculates_is_asked_where_it_parts_from_plain_decoding_when_memory_was_read(
+    launch, seen, slot_modes
+):
+    asked = launch(dtype="bfloat16")
+    spec = asked.spec
+    for root in spec.slots[:2]:
+        parting(Path(root))
+    if slot_modes:  # slots of one root then share its instance
+        spec = replace(spec, slots=(spec.slots[0],) * 4, slot_modes=slot_modes)
+    measured = in_process.run(replace(asked, spec=spec))
+    # By hand: 8 layers, 2 * 4 / 256 of 3.0 is 0.094, less than the gap.
+    told = {"num_differing": 2, "num_explained": 0, "worst_gap": pytest.approx(0.1), "worst_bound": 24 / 256}
+    for slot, mode in zip(measured.slots, slot_modes or ("eagle3",) * 4, strict=True):
+        counts = slot["counts"].get("eagle3", {})
+        assert counts.get("first_differences") == (told if mode == "eagle3" else None)
+        assert counts.get("first_difference_explained") is (False if mode == "eagle3" else None)
+    questions = [place for place, what in enumerate(seen) if what[0] == "asked"]
+    assert [seen[place] for place in questions[:2]] == [("asked", (0, 10, 7), (8, 9)), ("asked", (0, 20, 7), (8, 9))]
+    assert len(questions) == 2 * (2 if slot_modes else 4)
+    # Whatever is measured or stamped has been by then.
+    assert max(place for place, what in enumerate(seen) if what == "peak" or "eagle3" in what) < min(questions)
+
+
+def test_nobody_is_asked_where_acceptance_is_set(launch, seen):
+    asked = launch(accept_length=1.0)
+    for root in asked.spec.slots[:2]:
+        parting(Path(root))
+    measured = in_process.run(asked)
+    assert not any(what[0] == "asked" for what in seen)
+    assert "first_differences" not in measured.slots[0]["counts"]["eagle3"]

@@ -140,15 +140,3 @@ def test_outputs_must_agree_only_where_decoding_is_greedy_and_exact():
     assert not must_agree(with_params(tiny, {"dtype": "bfloat16"}))
     assert not must_agree(replace(tiny, params={**tiny.params, "temperature": 0.7}))
     assert not must_agree(replace(tiny, params={**tiny.params, "accept_length": 2.0}))
-
-
-@pytest.mark.parametrize(("said", "state"), [(True, "passed"), (False, "failed"), (None, "unknown")])
-def test_in_low_precision_the_runner_has_to_explain_the_first_difference(said, state):
-    of = moded(workload=with_params(FAKE, {"dtype": "bfloat16"}))
-    more = {} if said is None else {"first_difference_explained": said}
-    outputs = {"base": "one", "head": "other"}
-    # In this precision outputs keep the names of their modes, so that a difference is no change of output.
-    found = judged(speculation_is(1.3), of=of, speculative=counts(**more), outputs=outputs, by_mode=True)
-    assert checks(found)["output"] == state
-    assert found["speculate"]["result"] == "win"
-    assert (found["speculate"]["advice"] is None) == (state != "passed")
