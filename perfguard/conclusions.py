@@ -2,7 +2,7 @@
 
 from perfguard.full_size import FULL_SIZE, WANTED, block_note, is_after_slice
 from perfguard.records import Campaign, Decision, Outcome
-from perfguard.scopes import SLICE, scope_note
+from perfguard.scopes import RESIDENT, SLICE, scope_note
 
 SLICE_ENDS = (Outcome.REGRESSION, Outcome.IMPROVEMENT, Outcome.EQUIVALENT, Outcome.SUSPECT)
 
@@ -43,6 +43,8 @@ def next_step(campaign: Campaign, decision: Decision) -> str:
         return f"one block at full size belongs to it: perfguard show {campaign.method[FULL_SIZE]}"
     if is_after_slice(campaign) and decision.outcome is not Outcome.INVALID:
         return WANTED
+    if campaign.scope == RESIDENT and decision.outcome is Outcome.SUSPECT:
+        return "launches of their own confirm or refute it: the same without --scope resident"
     if campaign.scope == SLICE and decision.outcome in SLICE_ENDS:
         return "the same at full size: without --thin, with --max-blocks 2 --no-confirm it suspects with odds, at most"
     match decision.outcome:

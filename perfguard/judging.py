@@ -29,7 +29,7 @@ from perfguard.records import (
     Side,
     Trial,
 )
-from perfguard.scopes import attached_reasons, scoped_decision, scoped_sentence
+from perfguard.scopes import promise_reasons, resident_reasons, scoped_decision, scoped_sentence
 from perfguard.speculation import speculation
 from perfguard.stats.extension import current_policy, suspicion_stage
 from perfguard.stats.reasons import extended
@@ -72,7 +72,8 @@ def judge(
     origin = origin_judgements(campaign, trials)
     assessment = assess(policy.gates, trials, links_of(campaign))
     origins = (reason for o in origin for reason in o.reasons)
-    invalid = (*first_run_reasons(policy, trials), *assessment.stops, *origins)
+    lost = resident_reasons(campaign.scope, trials)
+    invalid = (*first_run_reasons(policy, trials), *lost, *assessment.stops, *origins)
     decision = verdict(
         policy,
         campaign.workload.metrics,
@@ -221,7 +222,7 @@ def verdict_json(
     gates = stored_policy(campaign.policy).gates
     stood = with_stop(judgement.bare, stopped)
     ended = with_extensions(with_findings(stood, judgement.assessment.of_arms, campaign.policy["margin"]), extensions)
-    ended = replace(ended, reasons=(*attached_reasons(campaign), *ended.reasons))
+    ended = replace(ended, reasons=(*promise_reasons(campaign), *ended.reasons))
     decision = block_decision(scoped_decision(ended, campaign.scope), campaign)
     num_blocks = len(judgement.survey.blocks)
     notes = [o.note for o in origin_judgements(campaign, trials) if o.note]

@@ -38,6 +38,19 @@ class CounterNames:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sleep:
+    """How a server gives its GPU memory back and takes it again: what it is started with, and the paths that do it.
+    `told` answers {"is_sleeping": bool}; "" where it has no words for it.
+    """
+
+    flags: tuple[str, ...]
+    sleep: str
+    wake: str
+    told: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
     """One kind of server. Empty texts and None: it has no such thing.
 
@@ -45,7 +58,7 @@ class Dialect:
     once requests are served, newest first. `version` asks for the version, `models` for the names under which the model
     is offered. `flush` empties the prefix cache: "" if it did, else what
     was answered. `synthetic` makes acceptance as long as asked; raises ValueError where it cannot. `thin`
-    starts few layers with weights drawn at random.
+    starts few layers with weights drawn at random. `sleep`: how it can be a resident.
     """
 
     name: str
@@ -61,6 +74,7 @@ class Dialect:
     prefix_cache: str = "unique"
     synthetic: Callable[[Start, EngineParams], Start] | None = None
     thin: Callable[[Start, EngineParams], Start] | None = None
+    sleep: Sleep | None = None
     by_request: RequestNames | None = None
     by_counter: CounterNames | None = None
     generated_tokens: str = ""

@@ -10,6 +10,8 @@ from pathlib import Path
 # Beside what services use by habit, below net.ipv4.ip_local_port_range.
 OWN_PORTS = range(20_000, 32_768)
 PORT_TRIES = 20
+# A number that no process has.
+NOBODY = -1
 LISTENING = "0A"  # st of /proc/net/tcp, in the kernel's own numbers
 
 
@@ -35,6 +37,12 @@ def parent_of(pid: int) -> int:
 def is_alive(pid: int) -> bool:
     """Neither gone nor a zombie, which holds nothing but its number."""
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
+
+
+def started_at(pid: int) -> int:
+    """Ticks since boot, 0 if it is gone: with its number it names a process for good."""
+    found = _stat(pid)
+    return int(found[19]) if len(found) > 19 else 0
 
 
 def name_of(pid: int) -> str:

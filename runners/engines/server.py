@@ -47,6 +47,8 @@ KILL_WAIT_S = 120.0
 # How long after its connections a server's process may end.
 FOLLOW_S = 1.0
 PORT_WAIT_S = 60.0
+# In place of an exit code, for a process that is not our child.
+GONE = -1
 TAIL_LINES = 20
 TAIL_BYTES = 16384
 # A line of a traceback that names the exception, whatever a log puts in front of it.
@@ -72,10 +74,11 @@ class Server:
     env: Mapping[str, str] = field(default_factory=dict)
     log: Path | None = None
     log_start: int = 0
+    kept_pid: int = 0  # of a resident: another process of ours started it and ends it
 
     @property
     def is_ours(self) -> bool:
-        return self.process is not None
+        return self.process is not None or self.kept_pid != 0
 
 
 def environment(inherited: Mapping[str, str], own: Mapping[str, str], python: str) -> dict[str, str]:
@@ -140,7 +143,9 @@ def refuse_dead(server: Server) -> None:
 
 
 def exit_code(server: Server) -> int | None:
-    """None while it runs, or where it is not ours."""
+    """None while it runs, or where it is not ours; of a resident only that it is gone can be told."""
+    if server.kept_pid:
+        return None if processes.is_alive(server.kept_pid) else GONE
     return None if server.process is None else server.process.poll()
 
 
@@ -152,6 +157,8 @@ def exit_code_soon(server: Server) -> int | None:
 
 def pids(server: Server) -> list[int]:
     """The server's processes, children that lost their parent included."""
+    if server.kept_pid:
+        return [server.kept_pid, *processes.descendants(server.kept_pid)]
     return processes.descendants(os.getpid()) if server.is_ours else []
 
 

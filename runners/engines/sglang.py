@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from runners.engines import thin
 from runners.engines.control import Ask, first_known
-from runners.engines.dialect import Dialect, RequestNames, Start, openai_models
+from runners.engines.dialect import Dialect, RequestNames, Sleep, Start, openai_models
 from runners.engines.params import EngineParams
 
 # A server says no while the last request is being put away.
@@ -61,6 +61,8 @@ SGLANG = Dialect(
     prefix_cache="flush",
     synthetic=synthetic,
     thin=thin.sglang,
+    # Without the flag both paths answer 200 and nothing is released.
+    sleep=Sleep(flags=("--enable-memory-saver",), sleep="/release_memory_occupation", wake="/resume_memory_occupation"),
     by_request=RequestNames(
         cycles=("spec_verify_ct",),
         accepted=("spec_num_correct_drafts", "spec_accept_token_num"),

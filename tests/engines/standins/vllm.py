@@ -5,6 +5,7 @@
 
 import argparse
 import json
+import os
 import time
 from collections.abc import AsyncIterator
 
@@ -18,11 +19,13 @@ from standins.serving import (
     Stream,
     as_json,
     as_text,
+    fall_asleep,
     is_refused,
     run,
     serve,
     sse,
     tokens,
+    wake_up,
 )
 
 
@@ -30,12 +33,35 @@ def main(version: str) -> None:
     parser = argparse.ArgumentParser()
     for name in ("--model", "--host", "--port", "--tensor-parallel-size", "--speculative-config"):
         parser.add_argument(name)
+    parser.add_argument("--enable-sleep-mode", action="store_true")
     asked, _ = parser.parse_known_args()
     script = read_script()
     misbehave_at_start(script)
     config = json.loads(asked.speculative_config or "{}")
     state = State(script=script, speculates=bool(config), accept=accept(script, config))
-    run(serve(state, routes(script.version or version, script.model or asked.model), asked.host, int(asked.port)))
+    paths = routes(script.version or version, script.model or asked.model)
+    paths |= dev_routes() if os.environ.get("VLLM_SERVER_DEV_MODE") == "1" else {}
+    paths |= sleep_routes() if asked.enable_sleep_mode and "/reset_prefix_cache" in paths else {}
+    run(serve(state, paths, asked.host, int(asked.port)))
+
+
+def dev_routes() -> dict[str, Route]:
+    return {"/reset_prefix_cache": lambda state, _: as_text("")}
+
+
+def sleep_routes() -> dict[str, Route]:
+    def sleep(state: State, _: Json) -> Answer:
+        fall_asleep(state)
+        return as_text("")
+
+    def wake(state: State, _: Json) -> Answer:
+        wake_up(state)
+        return as_text("")
+
+    def is_sleeping(state: State, _: Json) -> Answer:
+        return as_json({"is_sleeping": state.asleep})
+
+    return {"/sleep": sleep, "/wake_up": wake, "/is_sleeping": is_sleeping}
 
 
 def accept(script: Script, config: Json) -> tuple[float, ...]:
@@ -55,6 +81,8 @@ def routes(version: str, model: str) -> dict[str, Route]:
         return as_json({"object": "list", "data": [{"id": model, "root": model, "max_model_len": 1024}]})
 
     def complete(state: State, body: Json) -> Answer | Stream:
+        if state.asleep:
+            return as_json({"error": {"message": "The model is sleeping.", "code": 503}}, 503)
         if is_refused(state):
             state.num_requests += 1
             return as_json({"error": {"message": "EngineCore encountered an issue.", "code": 500}}, 500)
