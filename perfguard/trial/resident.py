@@ -19,8 +19,9 @@ FILE, KEEPS = "residence", "keeps"
 # A keeper has no limit of its own: a campaign may take days.
 KEPT_S = 30 * 86400.0
 LOOK_S = 0.05
-# Beyond what a server may take to follow SIGTERM. What is left then is ended with the workspace, by its mark.
-STOP_SLACK_S = 20.0
+# Beyond what a server may take to follow SIGTERM: the kernel takes a killed one's GPU memory down. What is left then is
+# ended with the workspace, by its mark.
+STOP_SLACK_S = 150.0
 
 
 @dataclass(kw_only=True)

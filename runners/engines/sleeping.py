@@ -34,6 +34,7 @@ class Nap:
     sleep: Sleep
     posting: Ask
     used_bytes: Callable[[], int | None]
+    flush: Callable[[Ask], str] | None = None  # comes back when the server is idle: one that is not may die of sleeping
     seen: dict[str, int | None] = field(default_factory=dict)
 
     def look(self, when: str) -> None:
@@ -48,12 +49,14 @@ def nap_of(server: Server, dialect: Dialect) -> Nap:
     if dialect.sleep is None:
         raise ValueError(f"a server of kind {dialect.name} cannot be put to sleep")
     posting = asker(server.host, server.port, SLEEP_LIMIT_S, body="{}")
-    return Nap(server=server, sleep=dialect.sleep, posting=posting, used_bytes=gpu_bytes)
+    return Nap(server=server, sleep=dialect.sleep, posting=posting, used_bytes=gpu_bytes, flush=dialect.flush)
 
 
 def fall_asleep(nap: Nap) -> Reason | None:
     """None if it sleeps, else why it is thought awake."""
     nap.look("awake")
+    if nap.flush is not None:
+        nap.flush(nap.server.ask)
     reply = nap.posting("POST", nap.sleep.sleep)
     if reply.status != 200:
         return _failed(nap, NOT_ASLEEP, f"{nap.sleep.sleep} answered {reply.status}: {reply.text.strip()[:200]}")

@@ -1,6 +1,7 @@
 """`compare --scope resident` through the whole command line: two stand-ins that sleep in turn, and ones that do not."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -74,9 +75,8 @@ def test_each_side_is_started_once_and_a_change_is_suspected_at_most(tmp_path):
 
 def test_memory_that_a_sleeper_gives_back_is_read_where_an_engine_has_no_words_for_it(tmp_path, gpu):
     script, path = gpu
-    project = two_commits(
-        tmp_path, "sglang", {**script, "gap_s": 0.004}, {**script, "gap_s": 0.004, "more": {"a": "b"}}
-    )
+    script = {**script, "gap_s": 0.004, "busy_s": 0.5}  # who sleeps at once dies of it
+    project = two_commits(tmp_path, "sglang", script, {**script, "more": {"a": "b"}})
     comparison = project.compare("-w", "sglang", *SCOPE, *sets(), code=(0, 3, 4), PATH=path)
     assert comparison["outcome"] in ("EQUIVALENT", "INCONCLUSIVE", "SUSPECT"), texts(comparison)
     seen = [t.record["engine"]["load"]["resident"] for t in stored(project, comparison) if t.status == "ok"]
@@ -117,8 +117,8 @@ def test_a_server_that_dies_while_the_other_is_measured_ends_it_without_further_
 def test_a_server_that_an_ended_trial_left_awake_is_put_to_sleep_by_the_next_one(tmp_path, gpu):
     """SIGKILL of the process that measures, in its window: the block is void, nothing else is."""
     script, path = gpu
-    # A window of three requests of seven tokens takes two seconds.
-    project = two_commits(tmp_path, "sglang", {**script, "gap_s": 0.1}, {**script, "gap_s": 0.1, "more": {"a": "b"}})
+    # A window of three requests of seven tokens takes a second.
+    project = two_commits(tmp_path, "sglang", {**script, "gap_s": 0.05}, {**script, "gap_s": 0.05, "more": {"a": "b"}})
     database = tmp_path / "said"
     options = ("--max-blocks", "2", "--margin", "50%", "--seed", "1")
     with open(database, "wb") as stream:
@@ -166,9 +166,10 @@ def test_what_cannot_be_told_is_no_sleep(tmp_path):
 @pytest.mark.parametrize("ended_by", ["Ctrl-C", "SIGKILL"])
 def test_residents_end_with_perfguard_or_with_the_next_start(tmp_path, ended_by):
     pids = tmp_path / "pids"
-    script = {"pids": str(pids), "gap_s": 0.2, "orphan": True}
-    project = two_commits(tmp_path, "vllm", script, {**script, "gap_s": 0.21})
-    running = project.start("compare", "HEAD~1", "HEAD", "-w", "vllm", *SCOPE, *sets(), said=tmp_path / "said")
+    script = {"pids": str(pids), "gap_s": 0.03, "orphan": True}
+    project = two_commits(tmp_path, "vllm", script, {**script, "more": {"a": "b"}})
+    asked = ("compare", "HEAD~1", "HEAD", "-w", "vllm", *SCOPE, "--max-blocks", "2", "--margin", "50%", *sets())
+    running = project.start(*asked, said=tmp_path / "said")
     wait_for(lambda: rows(project.db, "SELECT count(*) FROM trials") == [(2,)], "both residents")
     alive = [pid for pid in pids_of(pids) if is_alive(pid)]
     assert len(alive) == 4  # each has a child in a session of its own
@@ -176,6 +177,8 @@ def test_residents_end_with_perfguard_or_with_the_next_start(tmp_path, ended_by)
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=60) == 130
         assert "--resume" in (tmp_path / "said").read_text()
+        resumed = project.run("compare", "--resume", "latest", "--json", "-", "--quiet", code=(0, 3))
+        assert json.loads(resumed.stdout)["blocks"]["used"] == 2
     else:
         for pid in supervisors_of(running.pid):
             os.kill(pid, signal.SIGKILL)
@@ -187,6 +190,16 @@ def test_residents_end_with_perfguard_or_with_the_next_start(tmp_path, ended_by)
         project.run("run", "HEAD", "--trials", "1", "-w", "vllm", *sets())
     assert [pid for pid in alive if is_alive(pid)] == []
     assert Path(project.cache / "work").exists()
+
+
+def test_ctrl_c_while_a_resident_still_loads_ends_it(tmp_path):
+    pids = tmp_path / "pids"
+    project = two_commits(tmp_path, "vllm", {"pids": str(pids), "load_s": 600.0}, {"gap_s": 0.003})
+    running = project.start("compare", "HEAD~1", "HEAD", "-w", "vllm", *SCOPE, *sets(), said=tmp_path / "said")
+    wait_for(lambda: pids.exists() and pids_of(pids), "the engine")
+    running.send_signal(signal.SIGINT)
+    assert running.wait(timeout=60) == 130
+    assert not any(map(is_alive, pids_of(pids)))
 
 
 @pytest.mark.parametrize(

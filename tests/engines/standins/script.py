@@ -43,6 +43,7 @@ class Script:
     linger_s: float = 0.0  # after SIGTERM, with the port still held
     orphan: bool = False
     shared_memory: str = ""  # a name in /dev/shm that is left behind
+    busy_s: float = 0.0  # after an answer, in which a cache is not flushed and nobody may fall asleep
     sleepless: bool = False  # answers that it sleeps and stays awake
     drowsy: bool = False  # answers that it woke and sleeps on
     dies_asleep_s: float = 0.0  # after it fell asleep: gone

@@ -29,6 +29,7 @@ class State:
     running: int = 0
     accept: tuple[float, ...] = ()
     asleep: bool = False
+    busy_until_s: float = 0.0  # the last request is still being put away
     body_bytes: int = 0  # of the last request
 
     @property
@@ -89,6 +90,7 @@ async def tokens(state: State, prompt: Any, num_tokens: int) -> AsyncIterator[Ev
             raise RuntimeError("EngineCore encountered an issue.")
         yield Event(ids=list(ids), cycles=cycles, is_last=len(ids) >= wanted)
     state.completed += 1
+    state.busy_until_s = time.monotonic() + script.busy_s
     state.generated += len(ids)
     state.cycles += cycles
 
