@@ -75,7 +75,7 @@ def test_each_side_is_started_once_and_a_change_is_suspected_at_most(tmp_path):
 
 def test_memory_that_a_sleeper_gives_back_is_read_where_an_engine_has_no_words_for_it(tmp_path, gpu):
     script, path = gpu
-    script = {**script, "gap_s": 0.004, "busy_s": 0.5}  # who sleeps at once dies of it
+    script = {**script, "gap_s": 0.004, "busy_s": 0.2}  # who sleeps at once dies of it
     project = two_commits(tmp_path, "sglang", script, {**script, "more": {"a": "b"}})
     comparison = project.compare("-w", "sglang", *SCOPE, *sets(), code=(0, 3, 4), PATH=path)
     assert comparison["outcome"] in ("EQUIVALENT", "INCONCLUSIVE", "SUSPECT"), texts(comparison)
