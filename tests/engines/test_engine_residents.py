@@ -114,6 +114,7 @@ def test_a_server_that_dies_while_the_other_is_measured_ends_it_without_further_
     assert len([t for t in stored(project, comparison) if t.status == "invalid"]) == 1
 
 
+@pytest.mark.soak
 def test_a_server_that_an_ended_trial_left_awake_is_put_to_sleep_by_the_next_one(tmp_path, gpu):
     """SIGKILL of the process that measures, in its window: the block is void, nothing else is."""
     script, path = gpu

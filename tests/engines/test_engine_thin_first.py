@@ -3,6 +3,7 @@
 import json
 import signal
 
+import pytest
 from engine_support import engine_project, plan, rows, sets, wait_for
 
 from perfguard.store import open_store
@@ -55,6 +56,7 @@ def test_the_price_list_says_what_the_block_costs_and_how_to_leave_it_out(tmp_pa
     assert campaigns(project) == []
 
 
+@pytest.mark.soak
 def test_a_block_that_was_interrupted_goes_on_with_its_slice_s_id(tmp_path):
     project = two_commits(tmp_path, {"gap_s": 0.004}, {"gap_s": 0.004, "more": {"a": "b"}})
     file = project.folder / "both.json"
