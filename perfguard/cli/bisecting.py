@@ -132,7 +132,7 @@ def _bisect(asked: dict[str, Any]) -> None:
             raise typer.Exit(0)
         for line in prices:
             observer.say(line)
-        finish(story.bisect(planned, repository, store, observer), asked["json_file"])
+        finish(story.bisect(planned, repository, store, observer), store, asked["json_file"])
 
 
 def _planned(asked: dict[str, Any], repository: "Repository", config: "Config", store: "Store") -> "PlannedBisect":
@@ -275,16 +275,18 @@ def _resume(wanted: str, asked: dict[str, Any]) -> None:
     budget_s = parse_duration_s(asked["budget"], "--budget") if asked["budget"] else None
     with opened(asked, asked["repo"]) as (store, observer):
         repository = open_repository(Path(store.campaign(wanted).repository))
-        finish(story.resume(wanted, repository, store, observer, budget_s), asked["json_file"])
+        finish(story.resume(wanted, repository, store, observer, budget_s), store, asked["json_file"])
 
 
-def finish(result: dict[str, Any], json_file: str) -> None:
+def finish(result: dict[str, Any], store: "Store", json_file: str) -> None:
     from perfguard.report.bisect import render_bisect
+    from perfguard.report.next_step import placed
     from perfguard.report.terminal import open_console
 
+    place = o.place_of(store.path, store.campaign(result["id"]).repository)
     with o.verdict_output():
         if json_file:
             o.write_measured(result, json_file)
         if json_file != "-":
-            render_bisect(result, open_console())
+            render_bisect(placed(result, place), open_console())
     raise typer.Exit(result["exit_code"])

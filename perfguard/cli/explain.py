@@ -7,7 +7,7 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.explain_experiment import by_experiment
+from perfguard.cli.explain_experiment import by_experiment, measured_in
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def explain(
         raise UsageError("a stored run is needed", "perfguard explain latest now")
     from perfguard.explain import explain_stored
     from perfguard.report.explanation import explanation_markdown, render_explanation
+    from perfguard.report.next_step import placed
     from perfguard.report.terminal import open_console
     from perfguard.store import open_store
 
@@ -62,14 +63,15 @@ def explain(
         raise UsageError(f"-f {format!r} is neither text nor md", "perfguard explain A B -f md")
     with open_store(o.existing_database(db), read_only=True) as store:
         found = explain_stored(store, a, b, _repository(repo) if repo else None)
+        place = o.place_of(store.path, repo or measured_in(store, b if a == "now" else a))
     if json_file:
         o.write_json(found, json_file)
     if json_file == "-":
         return
     if format == "md":
-        typer.echo(explanation_markdown(found), nl=False)
+        typer.echo(explanation_markdown(placed(found, place)), nl=False)
     else:
-        render_explanation(found, open_console())
+        render_explanation(placed(found, place), open_console())
 
 
 @app.command()

@@ -5,11 +5,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.report.next_step import Place
 
 Db = Annotated[str, typer.Option("--db", help="Results database. Default: .perfguard/results.db of the project.")]
 Repo = Annotated[Path, typer.Option("--repo", help="Git repository. Default: the one you stand in.")]
@@ -71,6 +74,21 @@ def project_folder(start: Path) -> Path:
 def database(db: str, start: Path) -> Path:
     """The results database: as asked, or that of the project around `start`."""
     return Path(db) if db else project_folder(start) / ".perfguard" / "results.db"
+
+
+def place_of(db: Path, repository: str = ".") -> "Place":
+    """What the next command must name to find this database (as it was typed) and this repository from here."""
+    from perfguard.report.next_step import Place
+
+    here, there = Path.cwd(), Path(repository)
+    is_default = db.resolve() == database("", here).resolve()
+    is_here = _git_folder(there) == _git_folder(here) or not there.is_dir()
+    return Place(db="" if is_default else str(db), repo="" if is_here else repository)
+
+
+def _git_folder(start: Path) -> Path | None:
+    start = start.resolve()
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
 
 
 def existing_database(db: str) -> Path:

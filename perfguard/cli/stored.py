@@ -51,6 +51,7 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
     """
     from perfguard.report.bisect import render_bisect
     from perfguard.report.calibration import render_calibration
+    from perfguard.report.next_step import placed
     from perfguard.report.search import render_search
     from perfguard.report.show import render_show
     from perfguard.report.single import render_single
@@ -59,12 +60,13 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
 
     with _reading(db) as store:
         campaign, verdict = store.campaign(id), store.latest_verdict(id)
+        place = o.place_of(store.path, campaign.repository)
         blocks, trials = store.blocks(id), store.trials(id, with_record=False)
     if json_file:
         o.write_json({"id": campaign.id, "verdict": verdict, "trials": [_trial_json(t) for t in trials]}, json_file)
     if json_file == "-":
         return
-    console = open_console()
+    console, verdict = open_console(), None if verdict is None else placed(verdict, place)
     is_comparison = campaign.kind in ("compare", "control")
     render_show(campaign, blocks, trials, verdict if is_comparison else None, console)
     if verdict is not None and not is_comparison:

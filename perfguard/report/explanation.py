@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from perfguard.report import foreign, terminal, units
+from perfguard.report import foreign, next_step, terminal, units
 
 COLUMNS = ("hypothesis", "state", "evidence")
 CHANGE_COLUMNS = ("metric", "A", "B", "change", "launch noise", "larger than noise")
@@ -26,10 +26,11 @@ def render_explanation(explanation: Mapping[str, Any], console: Console) -> None
     render_hypotheses(rows(explanation), console)
     console.print()
     conclusions = explanation["conclusions"]
-    facts = {"can be concluded": conclusions["can"], "cannot": conclusions["cannot"], "next": explanation["next"]}
+    facts = {"can be concluded": conclusions["can"], "cannot": conclusions["cannot"]}
     if explanation.get("timeline"):
         facts["meanwhile"] = _meanwhile(explanation["timeline"])
     terminal.render_facts(facts, console)
+    terminal.render_next(explanation["next"], console)
 
 
 def rows(explanation: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -70,7 +71,8 @@ def explanation_markdown(explanation: Mapping[str, Any]) -> str:
         parts.append(_table(CHANGE_COLUMNS, [_change(metric) for metric in explanation["metrics"]]))
     parts += [hypotheses_markdown(rows(explanation))]
     parts += [f"What can be concluded: {foreign.markdown(conclusions['can'])}"]
-    parts += [f"What cannot: {foreign.markdown(conclusions['cannot'])}", f"Next: {foreign.code(explanation['next'])}"]
+    parts += [f"What cannot: {foreign.markdown(conclusions['cannot'])}"]
+    parts += [f"Next: {next_step.markdown(explanation['next'])}"]
     if explanation.get("timeline"):
         parts.append(f"Meanwhile: {foreign.markdown(_meanwhile(explanation['timeline']))}")
     return "\n\n".join(parts) + "\n"

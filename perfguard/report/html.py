@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from perfguard.records import Trial
-from perfguard.report import conditions, foreign, machine, outcomes, plots, raw, reproduce, speculate, units
+from perfguard.report import conditions, foreign, machine, next_step, outcomes, plots, raw, reproduce, speculate, units
 from perfguard.report.gain_plot import gain_plot
 
 # A longer text of others (a commit message of megabytes) is cut on the page and in what it carries.
@@ -43,6 +43,7 @@ def comparison_html(
     return page.render(
         c=comparison,
         home=home,
+        next_pieces=next_step.pieces(_cut(foreign.one_line(comparison.get("next") or ""))),
         headline=_cut(outcomes.headline(comparison)),
         engine=[_cut(line) for line in outcomes.engine(comparison)],
         outcome_kind=str(comparison["outcome"]).lower(),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfguard.records import Trial
-from perfguard.report import foreign, machine, outcomes, speculate, strips
+from perfguard.report import foreign, machine, next_step, outcomes, speculate, strips
 
 # GitHub refuses a comment of 65,536 characters or more.
 LIMIT = 65_000
@@ -118,7 +118,7 @@ def _conclusions(comparison: Mapping[str, Any]) -> str:
         lines += [f"What can be concluded: {_foreign(conclusions['can'])}"]
         lines += [f"What cannot: {_foreign(conclusions['cannot'])}"]
     if comparison.get("next"):
-        lines += [f"Next: {foreign.code(comparison['next'][:_MAX_ITEM])}"]
+        lines += [f"Next: {next_step.markdown(comparison['next'][:_MAX_ITEM])}"]
     return "\n\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfguard.records import Trial
-from perfguard.report import foreign, machine, outcomes, speculate, strips, units
+from perfguard.report import foreign, machine, next_step, outcomes, speculate, strips, units
 
 MAX_COLUMNS = 100
 # Into a file or a pipe no line is broken: width belongs to whoever reads it.
@@ -114,8 +114,14 @@ def _conclusions(comparison: Mapping[str, Any], console: Console) -> None:
         console.print()
         _line(console, f"What can be concluded: {conclusions['can']}")
         _line(console, f"What cannot: {conclusions['cannot']}")
-    if comparison.get("next"):
-        _line(console, f"next: {comparison['next']}", "bold")
+    render_next(str(comparison.get("next") or ""), console)
+
+
+def render_next(advice: str, console: Console) -> None:
+    """A command, and on lines of their own what else to do. A command is not cut and not folded: it is to be copied."""
+    for number, line in enumerate(next_step.lines(advice)):
+        text = Text(foreign.one_line(f"{'next:' if number == 0 else '     '} {line}"), style="bold")
+        console.print(text, soft_wrap=True)
 
 
 def render_runs(rows: Sequence[Mapping[str, Any]], console: Console) -> None:

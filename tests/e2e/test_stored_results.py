@@ -152,3 +152,16 @@ def test_a_disk_that_fills_up_keeps_what_was_stored(project):
     assert kept[0][0] > 0
     project.run("compare", "--resume", "latest", "--quiet")
     assert wait_for(lambda: rows(project.db, "PRAGMA integrity_check"), "an answer") == [("ok",)]
+
+
+def test_the_next_command_names_the_database_that_was_named_and_nothing_else_does(stored, tmp_path):
+    other = tmp_path / "other.db"
+    compare = ids(stored)["compare"]
+    stored.run("export", str(other), compare)
+    command = f"perfguard extend {compare} --budget 4h --db {other}"
+    assert f"\nNext: `{command}`, or a new comparison" in stored.run("report", "--db", str(other)).stdout
+    assert f"<code>{command}</code>, or a" in stored.run("report", "-f", "html", "--db", str(other)).stdout
+    assert f"\nnext: {command}\n" in stored.run("show", compare, "--db", str(other)).stdout
+    assert "--db" not in stored.run("report").stdout
+    assert str(other) not in stored.run("report", "--public", "--db", str(other)).stdout
+    assert str(other) not in stored.run("report", "-f", "json", "--db", str(other)).stdout
