@@ -31,7 +31,10 @@ from perfguard.cli import stored as stored
 from perfguard.cli import sweeping as sweeping
 from perfguard.cli.app import app
 from perfguard.cli.options import mute
+from perfguard.cli.panels import arrange
 from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, PerfguardError
+
+arrange(app)
 
 # Named through typer: depending on its version the class is click's or that of a copy of click inside typer.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
