@@ -9,6 +9,7 @@ from perfguard.errors import UsageError
 from perfguard.explain import explain_claim, explain_stored
 from perfguard.modes import are_compared
 from perfguard.records import Campaign, Trial
+from perfguard.replay import reworded
 from perfguard.report import raw
 from perfguard.report.bisect import bisect_markdown
 from perfguard.report.explanation import hypotheses_markdown, rows
@@ -47,10 +48,11 @@ def document(
     """
     if ids and all(store.campaign(wanted).kind == "bisect" for wanted in ids):
         return "\n".join(_bisect(store, wanted, format, place_of, is_public=is_public) for wanted in ids)
-    found = [reported(store, wanted, is_public=is_public) for wanted in ids or [newest_judged(store)]]
+    wanted_ids, is_json = ids or [newest_judged(store)], format == "json"
+    found = [reported(store, wanted, is_public=is_public, is_reworded=not is_json) for wanted in wanted_ids]
     if format == "html" and len(found) > 1:
         raise UsageError(f"one HTML page holds one comparison, not {len(found)}", "perfguard report --site DIR")
-    if format != "json" and not is_public:
+    if not is_json and not is_public:
         repositories = [store.campaign(str(one.verdict["id"])).repository for one in found]
         places = [place_of(repository) for repository in repositories]
         found = [replace(o, verdict=placed(o.verdict, place)) for o, place in zip(found, places, strict=True)]
@@ -63,8 +65,10 @@ def check_format(format: str) -> None:
         raise UsageError(f"-f {format!r} is none of {', '.join(FORMATS)}", "perfguard report -f html")
 
 
-def reported(store: Store, wanted: str, *, is_public: bool = False) -> Reported:
-    """A stored comparison with its latest verdict. Raises UsageError where it has none or is something else."""
+def reported(store: Store, wanted: str, *, is_public: bool = False, is_reworded: bool = True) -> Reported:
+    """A stored comparison with its latest verdict, in today's words but for JSON. Raises UsageError where it has none
+    or is something else.
+    """
     wanted = newest_judged(store) if wanted == "latest" else wanted
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
     if campaign.kind != "compare":
@@ -73,6 +77,7 @@ def reported(store: Store, wanted: str, *, is_public: bool = False) -> Reported:
         )
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
+    verdict = reworded(store, campaign, verdict) if is_reworded else verdict
     trials = store.trials(wanted)
     hypotheses = hypothesis_rows(store, campaign, verdict, trials)
     if is_public:

@@ -15,6 +15,7 @@ NOUNS = {
     "perfguard.errors",
     "perfguard.policy",
     "perfguard.gate_policy",
+    "perfguard.changes",
     "perfguard.__version__",
 }
 MAY_IMPORT = {
@@ -32,6 +33,7 @@ MAY_IMPORT = {
     "perfguard.config": NOUNS | {"perfguard.workloads"},
     "perfguard.comparison": NOUNS,
     "perfguard.calibration": NOUNS | {"perfguard.stats", "perfguard.comparison", "perfguard.commands"},
+    "perfguard.changes": set(),
     "perfguard.claims": set(),
     "perfguard.commands": set(),
     "perfguard.scopes": NOUNS | {"perfguard.stats"},
@@ -94,7 +96,7 @@ MAY_IMPORT = {
         "perfguard.bisection.listing",
         "perfguard.bisection.words",
     },
-    "perfguard.bisection.words": {"perfguard.commands"},
+    "perfguard.bisection.words": {"perfguard.changes", "perfguard.commands"},
     "perfguard.bisection.seeding": {"perfguard.records"},
     "perfguard.subject": NOUNS | {"perfguard.shared_memory"},
     "perfguard.trial": NOUNS | {"perfguard.protocol", "perfguard.shared_memory"},

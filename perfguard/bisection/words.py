@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from perfguard import changes
 from perfguard.commands import what_words
 
 SHORT = 12
@@ -119,7 +120,7 @@ def _extension(bisect: Mapping[str, Any], whole: str) -> str:
 
 
 def _percent(ratio: float | None) -> str:
-    return "by an unknown amount" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
+    return "by an unknown amount" if ratio is None else changes.signed(ratio)
 
 
 def _share(margin: float) -> str:

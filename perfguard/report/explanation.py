@@ -6,10 +6,11 @@ from typing import Any
 
 from rich.console import Console
 
+from perfguard import changes
 from perfguard.report import foreign, next_step, terminal, units
 
 COLUMNS = ("hypothesis", "state", "evidence")
-CHANGE_COLUMNS = ("metric", "A", "B", "change", "launch noise", "larger than noise")
+CHANGE_COLUMNS = ("metric", "A", "B", "slowdown of B", "launch noise", "larger than noise")
 MAX_EVENTS = 5
 SHOWN = 5
 DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
@@ -113,8 +114,9 @@ def _change(metric: Mapping[str, Any]) -> tuple[str, ...]:
     unit = metric["unit"]
     sides = (f"{units.value(metric[f'{s}_median'], unit)} ({metric[f'{s}_launches']})" for s in ("a", "b"))
     noise = "unknown" if metric["noise"] is None else f"{units.share(metric['noise'])} ({metric['noise_basis']})"
+    slowdown = changes.slowdown(1.0, 1.0 + metric["change"], metric["better"])
     is_larger = {None: "unknown", True: "yes", False: "no"}[metric["is_larger_than_noise"]]
-    return (metric["name"], *sides, units.slowdown(1 + metric["change"]), noise, is_larger)
+    return (metric["name"], *sides, changes.signed(slowdown), noise, is_larger)
 
 
 def _meanwhile(timeline: Mapping[str, Any]) -> str:

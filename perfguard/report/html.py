@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from perfguard import changes
 from perfguard.records import Trial
 from perfguard.report import conditions, foreign, machine, next_step, outcomes, plots, raw, reproduce, speculate, units
 from perfguard.report.gain_plot import gain_plot
@@ -50,6 +51,7 @@ def comparison_html(
         facts=_facts(comparison, measured),
         intervals=Markup(plots.intervals(comparison)),
         columns=outcomes.COLUMNS,
+        legend=changes.LEGEND,
         metrics=[outcomes.metric_cells(metric, comparison.get("margin")) for metric in comparison["metrics"]],
         claimed=_claimed(comparison),
         trial_plots=_trial_plots(comparison, measured),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from perfguard import changes
 from perfguard.records import Trial
 from perfguard.report import foreign, machine, next_step, outcomes, speculate, strips
 
@@ -72,10 +73,11 @@ def _speculation(comparison: Mapping[str, Any]) -> str:
 
 
 def metrics_table(comparison: Mapping[str, Any]) -> str:
-    """All metrics with intervals and outcomes, as a Markdown table."""
+    """All metrics with intervals and outcomes, as a Markdown table, and which sign means what."""
     rows = [outcomes.metric_cells(metric, comparison.get("margin")) for metric in comparison["metrics"]]
     lines = [outcomes.COLUMNS, (":--", *["--:"] * 6, ":--"), *(tuple(map(_foreign, row)) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{table}\n\n{changes.LEGEND}" if rows else table
 
 
 def _sides(comparison: Mapping[str, Any]) -> str:

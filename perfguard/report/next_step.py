@@ -14,7 +14,7 @@ from perfguard.report import foreign
 # A command of ours or of git goes on to the end, or to the words that perfguard says behind one. What is quoted for
 # a shell belongs to the command whatever it holds.
 _ENDS = r", (?:or|then|if|with)\b|; | lists | \("
-_COMMAND = re.compile(rf"""(?:perfguard [a-z]|git [a-z])(?:'[^']*'|"[^"]*"|(?!{_ENDS})[^'"])*""")
+_COMMAND = re.compile(rf"""(?:perfguard [a-z]|git [-a-z])(?:'[^']*'|"[^"]*"|(?!{_ENDS})[^'"])*""")
 _GLUE = ", ; ()"
 # Subcommands that have no such option; a test holds both lists against the command line.
 WITHOUT_DB = ("ci", "clocks", "demo", "workloads")

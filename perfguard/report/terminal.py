@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from perfguard import changes
 from perfguard.records import Trial
 from perfguard.report import foreign, machine, next_step, outcomes, speculate, strips, units
 
@@ -73,6 +74,8 @@ def _metrics(comparison: Mapping[str, Any], console: Console) -> None:
         cells = outcomes.metric_cells(metric, comparison.get("margin"))
         table.add_row(*(_text(cell) for cell in cells[:-1]), _text(cells[-1], outcomes.style(metric["outcome"])))
     console.print(table)
+    if comparison["metrics"]:
+        _line(console, changes.LEGEND, "dim")
     console.print()
 
 

@@ -54,7 +54,7 @@ def test_a_stored_result_is_shown_with_every_trial(stored):
 def test_a_report_of_the_latest_comparison_is_written_in_each_format(stored):
     markdown = stored.run("report").stdout
     # What is foreign, a commit's subject included, loses its markup: "_" and "!" are written as entities.
-    assert markdown.startswith("**&#33; SUSPECT: Head may be 100 % slower on plain&#95;throughput (95 % interval")
+    assert markdown.startswith("**&#33; SUSPECT: Head may be slower: +100.0 % on plain&#95;throughput (95 % interval")
     assert "Start <b>bold" not in markdown
     assert "bold" in markdown
     stored.run("report", "-f", "json", "-o", "report.json")

@@ -50,6 +50,7 @@ def test_commands_are_told_from_words_and_nothing_is_lost(advice, found):
             "perfguard compare a b --db r.db --repo /r -- python -m x",
         ),
         ("git show abc", Place(repo="/x y"), "git -C '/x y' show abc"),
+        ("git -C /r show abc, or wait", Place(repo="/x y"), "git -C /r show abc, or wait"),
         ("perfguard sweep --resume s --db r.db", Place(db="r.db"), "perfguard sweep --resume s --db r.db"),
         ("perfguard workloads", Place(db="r.db"), "perfguard workloads"),
     ],
@@ -67,6 +68,7 @@ def test_only_commands_are_code_in_markdown_and_each_ends_its_line_in_a_terminal
     advice = f"{EXTEND}, then perfguard show <c>, or wait"
     assert markdown(advice) == f"`{EXTEND}`, then `perfguard show <c>`, or wait"
     assert lines(advice) == (EXTEND, "then perfguard show <c>", "or wait")
+    assert lines("git -C /r log a..b, then perfguard show c") == ("git -C /r log a..b", "then perfguard show c")
     assert lines("wait, or wait longer") == ("wait, or wait longer",)
     assert lines("") == ()
 
