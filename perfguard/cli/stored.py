@@ -33,7 +33,8 @@ def runs(
     """
     from dataclasses import asdict
 
-    from perfguard.report.terminal import open_console, render_runs
+    from perfguard.report.runs import render_runs
+    from perfguard.report.terminal import open_console
 
     with _reading(db) as store:
         rows = [asdict(row) for row in store.campaigns(limit)]
