@@ -29,6 +29,7 @@ Paths = Annotated[
     typer.Option("--paths", help="Only commits that change this file or folder, from where you stand; repeatable."),
 ]
 Carry = Annotated[Path | None, typer.Option(help="Patch file applied to every commit, three-way.")]
+NEEDED = "two revisions or the id of a comparison are needed"
 LookForText = Annotated[str, typer.Option("--look-for", help="slower, faster or any.")]
 # What a stored comparison says already.
 FIXED = (
@@ -102,7 +103,7 @@ def _check_sides(asked: dict[str, Any]) -> None:
     # The first words of a command become the sides that are missing.
     num_sides = bool(good) + bool(asked["bad"]) - max(0, len(typed) - len(asked["command"] or ()))
     if num_sides <= 0:
-        raise UsageError("two revisions or the id of a comparison are needed", "perfguard bisect GOOD BAD -w W")
+        raise UsageError(NEEDED, "perfguard bisect HEAD~8 HEAD -- python bench.py, or perfguard bisect latest")
     if num_sides == 1 and (asked["workload"] or typed):
         how = f"-- {shlex.join(typed)}" if typed else f"-w {asked['workload']}"
         text = f"BAD is missing: {good!r} alone is the id of a comparison, which says itself what is measured"

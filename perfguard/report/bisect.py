@@ -4,6 +4,7 @@ the console it prints to.
 `bisect` follows perfguard/bisect@1 everywhere.
 """
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,13 @@ def render_bisect(bisect: Mapping[str, Any], console: Console) -> None:
     """The answer in a sentence, the picture, the log of readings, what it cost, what to do next."""
     _render(bisect, console)
     terminal.render_next(bisect["next"], console)
+
+
+def bisect_text(bisect: Mapping[str, Any]) -> str:
+    """The same as plain text, for a page."""
+    out = io.StringIO()
+    render_bisect(bisect, terminal.open_console(out))
+    return out.getvalue()
 
 
 def _render(bisect: Mapping[str, Any], console: Console) -> None:

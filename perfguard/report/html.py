@@ -96,7 +96,7 @@ def _facts(comparison: Mapping[str, Any], measured: Sequence[Trial]) -> list[tup
         ("margin", units.share(comparison.get("margin"))),
         ("alpha", units.share(comparison.get("alpha"))),
         ("seed", str(comparison.get("seed"))),
-        ("measured", str(comparison.get("created_at", ""))),
+        ("measured", units.moment(str(comparison.get("created_at", "")))),
         ("id", str(comparison["id"])),
     ]
 

@@ -15,7 +15,7 @@ WIDE = ("id", "kind", "workload", "base", "head", "outcome", "ok/all")
 NARROW = ("id", "kind", "base", "head", "outcome", "ok/all")
 SIDE = {WIDE: 14, NARROW: 11}
 WORKLOAD = 14
-SHORT = 7
+SHORT, COMMIT = 7, 12
 
 
 def render_runs(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
@@ -53,7 +53,7 @@ def _revision(row: Mapping[str, Any], side: str, width: int) -> str:
     """The name as it was typed, and the commit it meant then where there is room for both."""
     name, commit = str(row[side]), str(row[f"{side}_commit"])
     if commit.startswith(name):
-        return name[:width]
+        return name[: min(width, COMMIT)]
     both = f"{name} {commit[:SHORT]}"
     return both if len(both) <= width else _cut(name, width)
 

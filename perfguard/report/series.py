@@ -32,7 +32,7 @@ def _lines(series: Mapping[str, Any]) -> list[tuple[str, str]]:
     values = [value for _, _, value in nights]
     name = f"{series['workload']} {series['metric']}".strip()
     machine = f", machine {series['machine'][:12]}" if series["machine"] else ""
-    head = f"{name}  ({len(values)} nights, {nights[0][0][:10]} to {nights[-1][0][:10]}{machine})"
+    head = f"{name}  ({units.counted(len(values), 'night')}, {nights[0][0][:10]} to {nights[-1][0][:10]}{machine})"
     ends = f"{units.number(min(values))} to {units.number(max(values))}"
     lines = [(head, "bold"), (f"  {sparkline(values)}  {ends}", "")]
     changes = series["change_points"]

@@ -135,7 +135,7 @@ def drawn(series: Mapping[str, Any], root: str, paged: frozenset[str]) -> Drawn:
     machine = f", machine {series['machine'][:12]}" if series["machine"] else ""
     first, last = series["nights"][0][0][:10], series["nights"][-1][0][:10]
     return Drawn(
-        heading=f"{series['metric']}: {series['points']} nights, {first} to {last}{machine}",
+        heading=f"{series['metric']}: {units.counted(series['points'], 'night')}, {first} to {last}{machine}",
         ratio=Markup(series_plot.ratio_plot(series)),
         reference=Markup(series_plot.reference_plot(series)),
         changes=tuple(_change_row(series, change, root, paged) for change in series["change_points"]),

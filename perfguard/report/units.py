@@ -87,6 +87,11 @@ def probability(p: float | None) -> str:
     return MISSING if p is None else f"{p:.2g}"
 
 
+def moment(utc: str) -> str:
+    """2026-11-30 09:54 UTC, of a time as it is stored."""
+    return f"{utc[:16].replace('T', ' ')} UTC" if utc.endswith(("+00:00", "Z")) else utc
+
+
 def counted(number: int, noun: str) -> str:
     """`1 commit`, `2 commits`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
