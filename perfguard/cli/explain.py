@@ -50,7 +50,9 @@ def explain(
     if experiment:
         by_experiment(asked)
     if given := [name for name in EXPERIMENT_ONLY if asked[name]]:
-        raise UsageError(f"{', '.join(given)}: only with --experiment", "perfguard explain A B --experiment")
+        raise UsageError(
+            f"{', '.join(given)}: only with --experiment", f"perfguard explain {a or 'latest'} {b} --experiment"
+        )
     if not a:
         raise UsageError("a stored run is needed", "perfguard explain latest now")
     from perfguard.explain import explain_stored
@@ -60,7 +62,7 @@ def explain(
     from perfguard.store import open_store
 
     if format not in ("text", "md"):
-        raise UsageError(f"-f {format!r} is neither text nor md", "perfguard explain A B -f md")
+        raise UsageError(f"-f {format!r} is neither text nor md", f"perfguard explain {a} {b} -f md")
     with open_store(o.existing_database(db), read_only=True) as store:
         found = explain_stored(store, a, b, _repository(repo) if repo else None)
         place = o.place_of(store.path, repo or measured_in(store, b if a == "now" else a))

@@ -42,7 +42,10 @@ def by_experiment(asked: dict[str, Any]) -> NoReturn:
 
 def _refuse_unclear(asked: dict[str, Any]) -> None:
     if asked["format"] not in ("text", "md"):
-        raise UsageError(f"-f {asked['format']!r} is neither text nor md", "perfguard explain A B --experiment -f md")
+        raise UsageError(
+            f"-f {asked['format']!r} is neither text nor md",
+            f"perfguard explain {asked['a'] or 'latest'} {asked['b']} --experiment -f md",
+        )
     if asked["resume"]:
         changed = [name for name, value in asked.items() if value and name not in SAME_ON_RESUME]
         if changed:

@@ -77,7 +77,8 @@ def metrics_table(comparison: Mapping[str, Any]) -> str:
     rows = [outcomes.metric_cells(metric, comparison.get("margin")) for metric in comparison["metrics"]]
     lines = [outcomes.COLUMNS, (":--", *["--:"] * 6, ":--"), *(tuple(map(_foreign, row)) for row in rows)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{table}\n\n{changes.LEGEND}" if rows else table
+    is_measured = any(metric.get("slowdown") is not None for metric in comparison["metrics"])
+    return f"{table}\n\n{changes.LEGEND}" if is_measured else table
 
 
 def _sides(comparison: Mapping[str, Any]) -> str:

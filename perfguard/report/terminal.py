@@ -74,7 +74,7 @@ def _metrics(comparison: Mapping[str, Any], console: Console) -> None:
         cells = outcomes.metric_cells(metric, comparison.get("margin"))
         table.add_row(*(_text(cell) for cell in cells[:-1]), _text(cells[-1], outcomes.style(metric["outcome"])))
     console.print(table)
-    if comparison["metrics"]:
+    if any(metric.get("slowdown") is not None for metric in comparison["metrics"]):
         _line(console, changes.LEGEND, "dim")
     console.print()
 

@@ -147,5 +147,6 @@ def test_the_log_of_a_search_whose_merge_was_searched_names_its_own_confirmation
 def test_a_bisect_on_a_page_is_plain_text_and_no_markdown():
     text = bisect_text(document([entry(1, 0.75)]))
     assert text.splitlines()[0].startswith(("✗", "?", "=", "!"))
-    assert "**" not in text and "```" not in text
+    assert "**" not in text
+    assert "```" not in text
     assert text == text.rstrip() + "\n"
