@@ -239,7 +239,7 @@ def next_step(campaign: Campaign, outcome: str, found: Findings | None) -> str:
     primary = [asdict(metric) for metric in campaign.workload.metrics if metric.primary]
     margin = percent(found.policy.margin).replace(" ", "")
     measured = what_words(workload_json(campaign), primary)
-    return shlex.join(["perfguard", "compare", "HEAD~1", "HEAD", "--margin", margin, *measured])
+    return f"perfguard compare HEAD~1 HEAD --margin {margin} {shlex.join(measured)}"
 
 
 def percent(ratio: float) -> str:

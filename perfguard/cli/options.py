@@ -95,7 +95,8 @@ def existing_database(db: str) -> Path:
     """The results database of a command that only reads."""
     path = database(db, Path.cwd())
     if not path.exists():
-        raise UsageError(f"no results database at {path}", "perfguard compare HEAD~1 HEAD -- python bench.py")
+        measure = "perfguard compare HEAD~1 HEAD -- python bench.py, or name one with --db"
+        raise UsageError(f"no results database at {path}", measure)
     return path
 
 
