@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,6 +85,16 @@ def place_of(db: Path, repository: str = ".") -> "Place":
     is_default = db.resolve() == database("", here).resolve()
     is_here = _git_folder(there) == _git_folder(here) or not there.is_dir()
     return Place(db="" if is_default else str(db), repo="" if is_here else repository)
+
+
+def place_asked(arguments: list[str]) -> "Place":
+    """The database and the repository that a command line names, for the next one after an error."""
+    from perfguard.report.next_step import Place
+
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    pairs = [word.split("=", 1) for word in ours if word.startswith("--") and "=" in word]
+    named = dict(pairwise(ours)) | {pair[0]: pair[1] for pair in pairs}
+    return Place(db=named.get("--db", ""), repo=named.get("--repo", ""))
 
 
 def _git_folder(start: Path) -> Path | None:

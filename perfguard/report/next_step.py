@@ -17,7 +17,7 @@ _ENDS = r", (?:or|then|if|with)\b|; | lists | \("
 _COMMAND = re.compile(rf"""(?:perfguard [a-z]|git [-a-z])(?:'[^']*'|"[^"]*"|(?!{_ENDS})[^'"])*""")
 _GLUE = ", ; ()"
 # Subcommands that have no such option; a test holds both lists against the command line.
-WITHOUT_DB = ("ci", "clocks", "demo", "workloads")
+WITHOUT_DB = ("builds", "ci", "clocks", "demo", "judge", "timeline", "workloads")
 WITH_REPO = ("bisect", "calibrate", "check", "compare", "nightly", "pin", "recheck", "run", "speculate", "sweep")
 
 
@@ -80,6 +80,8 @@ def _located(command: str, place: Place) -> str:
         is_needed = bool(place.repo) and not command.startswith("git -C ")
         return f"git -C {shlex.quote(place.repo)} {command[4:]}" if is_needed else command
     name = command.split()[1]
+    if command.endswith("--help"):
+        return command
     db = ["--db", place.db] if place.db and name not in WITHOUT_DB and " --db " not in command else []
     repo = ["--repo", place.repo] if place.repo and name in WITH_REPO and " --repo " not in command else []
     # Options stand in front of a command of the user's own, which comes after `--`.

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from perfguard.cli import app
-from perfguard.cli.options import place_of
+from perfguard.cli import app, run
+from perfguard.cli.options import place_asked, place_of
 from perfguard.report.next_step import WITH_REPO, WITHOUT_DB, Place, lines, located, markdown, pieces, placed
 
 COMMANDS = typer.main.get_command(app).commands
@@ -53,6 +53,7 @@ def test_commands_are_told_from_words_and_nothing_is_lost(advice, found):
         ("git -C /r show abc, or wait", Place(repo="/x y"), "git -C /r show abc, or wait"),
         ("perfguard sweep --resume s --db r.db", Place(db="r.db"), "perfguard sweep --resume s --db r.db"),
         ("perfguard workloads", Place(db="r.db"), "perfguard workloads"),
+        ("perfguard compare --help", Place(db="r.db", repo="/r"), "perfguard compare --help"),
     ],
 )
 def test_commands_name_the_database_and_the_repository_where_they_must(advice, place, expected):
@@ -75,13 +76,9 @@ def test_only_commands_are_code_in_markdown_and_each_ends_its_line_in_a_terminal
 
 def test_the_lists_of_options_are_those_of_the_program():
     options = {name: {opt for p in command.params for opt in p.opts} for name, command in COMMANDS.items()}
-    assert all("--db" in found or name in WITHOUT_DB for name, found in options.items() if name not in NO_RESULTS)
+    assert all("--db" in found or name in WITHOUT_DB for name, found in options.items())
     assert not any("--db" in options[name] for name in WITHOUT_DB)
     assert all("--repo" in options[name] for name in WITH_REPO)
-
-
-# No advice leads to them.
-NO_RESULTS = ("builds", "judge", "timeline")
 
 
 def test_what_is_shown_for_a_split_advice_can_be_split_by_a_shell():
@@ -101,3 +98,22 @@ def test_only_what_is_not_found_from_here_is_named(tmp_path, monkeypatch):
     assert place_of(Path("../.perfguard/results.db")) == Place()
     assert place_of(Path("r.db"), str(there)) == Place(db="r.db", repo=str(there))
     assert place_of(own, str(tmp_path / "gone")) == Place(), "a folder that is no more helps nobody"
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (["report", "x", "--db", "r.db"], Place(db="r.db")),
+        (["compare", "--db=r.db", "a", "b", "--repo", "/r", "--", "x", "--db", "theirs"], Place(db="r.db", repo="/r")),
+        (["runs"], Place()),
+        (["runs", "--db"], Place()),
+    ],
+)
+def test_an_error_advises_with_what_the_command_line_named(line, place):
+    assert place_asked(line) == place
+
+
+def test_the_next_command_after_an_error_looks_into_the_same_database(capsys):
+    results = Path(__file__).resolve().parents[2] / "results.db"
+    assert run(["report", "nothing", "--db", str(results)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f" next: perfguard runs --db {results}"
