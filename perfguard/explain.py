@@ -90,7 +90,9 @@ def stored_facts(store: Store, wanted: str, default: Side) -> Facts:
     one_trial = TRIAL.match(name)
     campaign = store.campaign(one_trial["campaign"] if one_trial else name)
     if campaign.kind not in (*OF_ARMS, "control"):
-        raise UsageError(f"{campaign.id} is a {campaign.kind}: no run of one or two sides", "perfguard runs")
+        confirmed = ((store.latest_verdict(campaign.id) or {}).get("confirmation") or {}).get("id")
+        again = f"perfguard explain {confirmed}:base {confirmed}:head" if confirmed else "perfguard runs"
+        raise UsageError(f"{campaign.id} is a {campaign.kind}: no run of one or two sides", again)
     trials = store.trials(campaign.id)
     if one_trial:
         trial = next((trial for trial in trials if trial.id == name), None)

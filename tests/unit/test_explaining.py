@@ -3,11 +3,14 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from campaign_cases import campaign as make_campaign
 from campaign_cases import trial as make_trial
 
+from perfguard.errors import UsageError
+from perfguard.explain import stored_facts
 from perfguard.explaining import influence
 from perfguard.explaining.explanation import Evidence, explain
 from perfguard.explaining.facts import HYPOTHESES, claimed_facts, facts_of
@@ -234,3 +237,13 @@ def test_the_documented_order_of_influence_is_the_order_used():
     rows = re.findall(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
     assert [(h.strip(), what.strip()) for _, h, what in rows] == [(r.hypothesis, r.what) for r in influence.ORDER]
     assert [int(number) for number, *_ in rows] == list(range(1, len(influence.ORDER) + 1))
+
+
+def test_a_bisect_is_no_run_and_its_confirmation_is_named_instead():
+    bisect = SimpleNamespace(
+        campaign=lambda _: SimpleNamespace(id="b-1", kind="bisect"),
+        latest_verdict=lambda _: {"confirmation": {"id": "c-7"}},
+    )
+    with pytest.raises(UsageError, match="b-1 is a bisect") as error:
+        stored_facts(bisect, "b-1", "base")
+    assert error.value.next_step == "perfguard explain c-7:base c-7:head"
