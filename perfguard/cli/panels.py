@@ -32,7 +32,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
         *("--look-for", "--all-parents", "--find-good", "--back", "--experiment"),
     ),
     "Time and machine": (*("--budget", "--timeout", "--ready-timeout", "--no-build-cache", "--clocks", "--sm-clock"),),
-    "Engines": ("--url", "--concurrency", "--pin-args", "--thin", "--trace", "--age"),
+    "Engines": ("--url", "--concurrency", "--pin-args", "--thin", "--trace", "--age", "--no-full-size"),
     "Results": (
         *("--db", "--json", "--format", "--markdown", "--plan-only", "--resume", "--on-suspect", "--quiet", "--help"),
     ),
