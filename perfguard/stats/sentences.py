@@ -22,7 +22,10 @@ def _body(decision: Decision, margin: float, num_blocks: int) -> str:
         case Outcome.REGRESSION | Outcome.IMPROVEMENT:
             return f"head is {_words(decisive)}: {_each(decisive)}; confirmed by fresh blocks"
         case Outcome.SUSPECT:
-            return f"head may be {_words(decisive)}: {_each(decisive)}; {_text(decision.reasons, 'not confirmed')}"
+            # After a confirmation that failed, the estimate of all blocks may point the other way.
+            is_refuted = any(reason.code == "NOT_CONFIRMED" for reason in decision.reasons)
+            begin = "a suspicion was not confirmed" if is_refuted else f"head may be {_words(decisive)}"
+            return f"{begin}: {_each(decisive)}; {_text(decision.reasons, 'not confirmed')}"
         case Outcome.EQUIVALENT:
             return f"no change beyond {percent(margin)} %: slowdown of head {_each(primaries)}"
         case Outcome.INVALID:

@@ -109,6 +109,7 @@ def test_conclude_without_findings_changes_nothing():
 
 THROUGHPUT = dataclasses.replace(LATENCY, name="decode_throughput", unit="token/s", better="higher")
 ODDS = Reason(code="ODDS", text="luck in 1 of 36")
+REFUTED = Reason(code="NOT_CONFIRMED", text="suspected at +36 %; fresh blocks showed -3.1 %")
 MEMORY = dataclasses.replace(LATENCY, name="peak_memory", unit="bytes")
 
 
@@ -134,6 +135,11 @@ MEMORY = dataclasses.replace(LATENCY, name="peak_memory", unit="bytes")
     (
         decision(Outcome.SUSPECT, result(Outcome.SUSPECT, metric=MEMORY), reasons=(ODDS,)),
         "Head may be worse: +3.1 % on peak_memory (95 % interval +2.7 to +3.5 %); luck in 1 of 36.",
+    ),
+    (
+        decision(Outcome.SUSPECT, result(Outcome.SUSPECT, 0.969, 0.642, 1.458), reasons=(ODDS, REFUTED)),
+        "A suspicion was not confirmed: -3.1 % on latency (95 % interval -35.8 to +45.8 %); suspected at +36 %; fresh "
+        "blocks showed -3.1 %.",
     ),
 ])  # fmt: skip
 def test_every_outcome_has_its_sentence(given, expected):
