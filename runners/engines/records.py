@@ -11,6 +11,10 @@ from typing import Any
 from runners.engines.limits import MAX_WAIT_SHARE
 
 
+# The code of a trial in which the server worked for somebody else too, whichever of its counters showed it.
+OTHER_CLIENTS = "other_clients"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """Where a server listens; `model` is the name that the server itself gives to what it serves."""

@@ -20,7 +20,7 @@ from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
 from runners.engines.profile import profile
-from runners.engines.records import Endpoint, Load, Observation, Reason
+from runners.engines.records import OTHER_CLIENTS, Endpoint, Load, Observation, Reason
 from runners.engines.running import ONLY, PLAIN, Running, running, trace_folder
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
@@ -188,7 +188,9 @@ def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[R
 
 
 def others(dialect: Dialect, seen: Observation, before: str, after: str) -> Iterator[Reason]:
-    """Whether somebody else was served: only where all of ours was answered can that be told."""
+    """Whether somebody else was served: only where all of ours was answered can that be told. Said once."""
+    if any(reason.code == OTHER_CLIENTS for reason in seen.reasons):
+        return
     found = foreign_traffic(before, after, dialect.generated_tokens, tokens_of(seen))
     if found is not None and not any(answer.error for answer in seen.answers):
         yield found

@@ -100,7 +100,7 @@ def test_a_slow_start_is_waited_for(tmp_path):
         ("vllm", {"stop_after": 5}, "short_answers", "(the first: 5, finish 'length')"),
         ("sglang", {"fail_share": 0.34}, "requests_failed", "too many requests"),
         ("sglang", {"missing": ["/flush_cache"]}, "cache_not_flushed", "/flush_cache answered 404"),
-        ("vllm", {"extra_tokens": 40}, "other_traffic", "made 141 tokens while this client got 21"),
+        ("vllm", {"extra_tokens": 40}, "other_clients", "made 141 tokens while this client got 21"),
     ],
     ids=lambda part: part if isinstance(part, str) and " " not in part else "",
 )
