@@ -10,7 +10,6 @@ from typing import Any
 
 from runners.engines.limits import MAX_WAIT_SHARE
 
-
 # The code of a trial in which the server worked for somebody else too, whichever of its counters showed it.
 OTHER_CLIENTS = "other_clients"
 
