@@ -17,8 +17,6 @@ from runners.engines.wires import find, refuse
 
 # Two rounds whose token times differ by less than this are called one level: a choice, below what rounds vary by.
 STEADY_SHARE = 0.02
-# Servers behind these wires refuse `ignore_eos`: their answers end where the model says so.
-STRICT = ("openai", "transformers", "transformers-chat")
 # What a round's level is the time of, the first that is known: every answer has an end.
 LEVELS = ("tpot_s", "e2e_s")
 Level = tuple[str, float]
@@ -39,8 +37,8 @@ def load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
 
 
 def _load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
-    wire = params.wire or dialect.wire
-    as_text = params.text_prompts or not find(wire).takes_ids
+    wire = find(params.wire or dialect.wire)
+    as_text = params.text_prompts or not wire.takes_ids
     given = prompts.read_file(Path(params.prompt_file)) if params.prompt_file else None
     return Load(
         prompts=given or prompts.shipped(as_text=as_text, num_prompt_tokens=params.prompt_tokens),
@@ -50,7 +48,7 @@ def _load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
         rate_per_s=params.rate_per_s,
         seed=seed,
         timeout_s=params.request_timeout_s,
-        ignore_eos=params.ignore_eos and wire not in STRICT,
+        ignore_eos=params.ignore_eos and wire.takes_ignore_eos,
         realtime=params.realtime,
         max_wait_share=params.max_wait_share,
     )
