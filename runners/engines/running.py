@@ -51,7 +51,8 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
     python = servers.python_of(params.python, launch.subject_root)
     cwd = launch.subject_root / params.workdir
     start = starting(params, dialect, mode, python=python, port=port)
-    start = profiled_start(start, dialect.name, trace_folder(launch, mode)) if params.trace else start
+    if params.trace:
+        start = profiled_start(start, dialect, trace_folder(launch, mode), params.concurrency)
     env = servers.environment(os.environ, start.env, python)
     found = probe(python, dialect.modules, dialect.distributions, env=env, cwd=cwd) if dialect.modules else Found()
     if found.error and not params.command:

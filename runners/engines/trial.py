@@ -19,7 +19,7 @@ from runners.engines.known import dialect_of
 from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
-from runners.engines.profile import profile
+from runners.engines.profile import profile, refuse_short
 from runners.engines.records import OTHER_CLIENTS, Endpoint, Load, Observation, Reason
 from runners.engines.running import ONLY, PLAIN, Running, running, trace_folder
 from runners.engines.scraping import scrape, settled
@@ -68,6 +68,7 @@ def run(launch: Launch) -> Measurement:
     # Before a server takes minutes to load: a file of prompts may be wrong.
     if (params.prefix_cache or dialect.prefix_cache) == "flush" and dialect.flush is None:
         raise ParamsError(f"params: prefix_cache is flush, and a server of kind {dialect.name} cannot be told to")
+    refuse_short(params)
     load = loads.load_of(params, dialect, seed_of(launch, params))
     parts: list[Part] = []
     for mode in launch.spec.modes or ("",):
@@ -114,7 +115,7 @@ def traced(job: Job, server: Server, model: str, part: Part) -> Part:
     short = replace(job.load, num_requests=job.load.concurrency, rate_per_s=0.0)
     endpoint = Endpoint(host=server.host, port=server.port, model=model)
     folder = trace_folder(job.launch, job.mode)
-    seen = profile(server, job.dialect.name, folder, lambda: measure(endpoint, job.wire, short))
+    seen = profile(server, job.dialect, folder, short.concurrency, lambda: measure(endpoint, job.wire, short))
     return replace(part, engine={**part.engine, "trace": seen})
 
 

@@ -26,6 +26,8 @@ class State:
     cycles: int = 0
     running: int = 0
     accept: tuple[float, ...] = ()
+    profiler: Json = field(default_factory=dict)
+    profiled_from: int = 0
 
     @property
     def is_ready(self) -> bool:

@@ -82,11 +82,13 @@ def routes(told: Json) -> dict[str, Route]:
 
 
 def start_profile(state: State, body: Json) -> Answer:
-    """Writes at once what it is scripted to have seen; without a script this version has no profiler."""
+    """Writes at once what it is scripted to have seen, prefills apart; without a script it has no profiler."""
     if not state.script.trace:
         return as_text("Not Found", 404)
-    with gzip.open(os.path.join(body["output_dir"], "1-TP-0.trace.json.gz"), "wt") as stream:
-        json.dump({"traceEvents": list(state.script.trace)}, stream)
+    prefill = [{**event, "dur": 1e9} for event in state.script.trace]
+    for stage, events in {"EXTEND": prefill, "DECODE": list(state.script.trace)}.items():
+        with gzip.open(os.path.join(body["output_dir"], f"1-TP-0-{stage}.trace.json.gz"), "wt") as stream:
+            json.dump({"traceEvents": events}, stream)
     return as_text("Start profiling.\n")
 
 

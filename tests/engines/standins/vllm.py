@@ -4,7 +4,9 @@
 """
 
 import argparse
+import gzip
 import json
+import os
 import time
 from collections.abc import AsyncIterator
 
@@ -28,14 +30,16 @@ from standins.serving import (
 
 def main(version: str) -> None:
     parser = argparse.ArgumentParser()
-    for name in ("--model", "--host", "--port", "--tensor-parallel-size", "--speculative-config"):
+    for name in ("--model", "--host", "--port", "--tensor-parallel-size", "--speculative-config", "--profiler-config"):
         parser.add_argument(name)
     asked, _ = parser.parse_known_args()
     script = read_script()
     misbehave_at_start(script)
     config = json.loads(asked.speculative_config or "{}")
-    state = State(script=script, speculates=bool(config), accept=accept(script, config))
-    run(serve(state, routes(script.version or version, script.model or asked.model), asked.host, int(asked.port)))
+    profiler = json.loads(asked.profiler_config or "{}")
+    state = State(script=script, speculates=bool(config), accept=accept(script, config), profiler=profiler)
+    known = routes(script.version or version, script.model or asked.model, bool(profiler))
+    run(serve(state, known, asked.host, int(asked.port)))
 
 
 def accept(script: Script, config: Json) -> tuple[float, ...]:
@@ -44,7 +48,7 @@ def accept(script: Script, config: Json) -> tuple[float, ...]:
     return tuple(min(one, config.get("num_speculative_tokens", 3) + 1) for one in script.accept)
 
 
-def routes(version: str, model: str) -> dict[str, Route]:
+def routes(version: str, model: str, profiled: bool) -> dict[str, Route]:
     def health(state: State, _: Json) -> Answer:
         return as_text("", 200 if state.is_ready else 503)
 
@@ -66,7 +70,30 @@ def routes(version: str, model: str) -> dict[str, Route]:
         "/v1/models": models,
         "/metrics": metrics,
         "/v1/completions": complete,
+        **({"/start_profile": start_profile, "/stop_profile": stop_profile} if profiled else {}),
     }
+
+
+def num_steps(state: State) -> int:
+    """One request at a time: a step is a prefill, and then a cycle or a token."""
+    return state.completed + state.cycles if state.speculates else state.generated
+
+
+def start_profile(state: State, _: Json) -> Answer:
+    state.profiled_from = num_steps(state)
+    return as_text("")
+
+
+def stop_profile(state: State, _: Json) -> Answer:
+    """Each traced step is marked and holds the events of the script."""
+    ran, asked = num_steps(state) - state.profiled_from, state.profiler
+    mark = {"ph": "X", "cat": "user_annotation", "name": "execute_context_0(0)_generation_1(1)", "ts": 0, "dur": 9}
+    traced = max(0, min(asked["max_iterations"] or ran, ran - asked["delay_iterations"]))
+    events = [{**one, "ts": 1e4 * step} for step in range(traced) for one in (mark, *state.script.trace)]
+    os.makedirs(asked["torch_profiler_dir"], exist_ok=True)
+    with gzip.open(os.path.join(asked["torch_profiler_dir"], "rank0.1.pt.trace.json.gz"), "wt") as stream:
+        json.dump({"traceEvents": events}, stream)
+    return as_text("")
 
 
 def metrics(state: State, _: Json) -> Answer:
