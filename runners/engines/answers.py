@@ -55,7 +55,7 @@ def read_answer(exchange: Exchange, wire: Wire, prompt: Prompt) -> Answer:
         num_tokens=num_tokens,
         arrivals=arrivals,
         token_ids=heard.ids if is_sure and heard.ids else (),
-        digest=_digest(json.dumps(heard.ids) if is_sure else heard.text),
+        digest=_digest("ids", json.dumps(heard.ids)) if is_sure else _digest("text", heard.text),
         usage=heard.usage,
         finish=heard.finish,
         error=find_error(exchange, body, heard, num_tokens),
@@ -196,5 +196,5 @@ def _said_in_body(body: Body) -> str:
     return b"".join(data for _, data in body.pieces)[:300].decode("utf-8", "replace")
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+def _digest(kind: str, text: str) -> str:
+    return f"{kind}:{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()}"
