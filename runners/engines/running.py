@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.contract import Launch, ParamsError, UnbuildableError
+from runners.engines import ports, processes
 from runners.engines import server as servers
 from runners.engines.control import asker
 from runners.engines.dialect import Dialect, Start
@@ -60,7 +61,7 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
     ask = asker(params.host, port)
     whole = Running(server=servers.start(start, env=env, cwd=cwd, host=params.host, port=port, ask=ask), found=found)
     try:
-        servers.wait_ready(whole.server, lambda: is_ready(whole.server, dialect))
+        servers.wait_ready(whole.server, lambda: is_ready(whole.server, dialect, is_fixed=bool(params.port)))
         yield whole
     finally:
         whole.ending.update(servers.stop(whole.server, params.stop_grace_s))
@@ -98,17 +99,19 @@ def starting(params: EngineParams, dialect: Dialect, mode: str, *, python: str, 
     return dialect.synthetic(start, params)
 
 
-def is_ready(server: Server, dialect: Dialect) -> bool:
-    """Whoever else holds the port is found out at once. Raises EngineError."""
+def is_ready(server: Server, dialect: Dialect, *, is_fixed: bool) -> bool:
+    """Whether it serves requests. Whoever else holds the port is found out at once, whatever he answers.
+
+    Raises EngineError for him: another start takes another port. ParamsError where the port is a fixed one.
+    """
+    found, foreign = listeners(server) if processes.is_listened_on(server.port) else ([], None)
+    if foreign and found:
+        servers.refuse_dead(server)
+        raise ParamsError(ports.taken(server.port)) if is_fixed else EngineError(foreign.text)
     for path in dialect.ready:
         status = server.ask("GET", path).status
-        if status == 0:
-            return False
-        if status == 200:
-            _, foreign = listeners(server)
-            if foreign:
-                raise EngineError(foreign.text)
-            return True
+        if status == 200 and foreign:
+            raise EngineError(foreign.text)
         if status != 404:
-            return False
+            return status == 200
     return False

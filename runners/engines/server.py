@@ -20,7 +20,7 @@ from typing import Any
 
 from perfguard.protocol import matters
 from runners.contract import PlainError
-from runners.engines import processes
+from runners.engines import ports, processes
 from runners.engines.control import Ask
 from runners.engines.dialect import Start
 
@@ -51,6 +51,7 @@ TAIL_LINES = 20
 TAIL_BYTES = 16384
 # A line of a traceback that names the exception, whatever a log puts in front of it.
 AN_ERROR = re.compile(r"(^|[\s.])[A-Z]\w*(Error|Exception): ")
+IN_USE = re.compile(r"address (is )?already in use|EADDRINUSE|errno 98", re.I)
 NUM_ERRORS, ERROR_CHARS = 3, 300
 
 
@@ -100,9 +101,9 @@ def python_of(asked: str, checkout: Path) -> str:
 
 
 def start(start_: Start, *, env: Mapping[str, str], cwd: Path, host: str, port: int, ask: Ask) -> Server:
-    """Raises EngineError if the port is held by somebody, or the program cannot be started."""
+    """Raises ParamsError if the port is held by somebody, EngineError if the program cannot be started."""
     _become_subreaper()
-    _wait_for_port(port)
+    ports.wait_free(port)
     log, log_start = _own_log()
     try:
         process = subprocess.Popen(
@@ -135,8 +136,12 @@ def wait_ready(server: Server, is_ready: Callable[[], bool]) -> None:
 
 
 def refuse_dead(server: Server) -> None:
-    if (code := exit_code(server)) is not None:
-        raise EngineError(f"the engine ended with code {code} before it was ready:\n{log_tail(server)}")
+    if (code := exit_code(server)) is None:
+        return
+    log = log_tail(server)
+    is_taken = IN_USE.search(log) and processes.is_listened_on(server.port)
+    why = f", port {server.port} is held by {ports.holder(server.port)}" if is_taken else ""
+    raise EngineError(f"the engine ended with code {code} before it was ready{why}:\n{log}")
 
 
 def exit_code(server: Server) -> int | None:
@@ -225,15 +230,6 @@ def _become_subreaper() -> None:
 def _die_with_us() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-
-def _wait_for_port(port: int) -> None:
-    """A predecessor that dies slowly may hold it for a while."""
-    if _wait(lambda: not processes.is_listened_on(port), PORT_WAIT_S):
-        return
-    found = [f"{pid} ({processes.command_of(pid)[:100]})" for pid in processes.holders(port)]
-    who = ", ".join(found) or "a process of somebody else"
-    raise EngineError(f"port {port} has been held by {who} for {PORT_WAIT_S:g} s; port = 0 takes a free one")
 
 
 def _own_log() -> tuple[Path | None, int]:

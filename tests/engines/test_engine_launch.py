@@ -155,15 +155,6 @@ def test_all_processes_of_an_engine_are_ended_also_those_that_left_its_session(t
     assert [pid for pid in pids_of(pids) if is_alive(pid)] == []
 
 
-def test_a_port_held_by_a_dying_predecessor_is_waited_for(tmp_path):
-    code = "import socket, sys, time; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)"
-    held = subprocess.Popen([sys.executable, "-c", f"{code}; time.sleep(1.5)"], stdout=subprocess.PIPE, text=True)
-    port = int(held.stdout.readline())
-    result = launch(tmp_path, "sglang", {}, port=port)
-    held.communicate()
-    assert (result["status"], result["reasons"], result["engine"]["load"]["port"]) == ("ok", [], port)
-
-
 def test_a_server_that_keeps_its_port_after_sigterm_is_waited_for_then_killed(tmp_path):
     result = launch(tmp_path, "sglang", {"linger_s": 30.0}, stop_grace_s=0.3)
     stop = result["engine"]["load"]["stop"]
