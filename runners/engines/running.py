@@ -4,14 +4,15 @@ Must not send it any request but the cheap one that asks whether it is ready.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.contract import Launch, ParamsError, UnbuildableError
-from runners.engines import ports, processes
+from runners.contract import Launch, ParamsError
+from runners.engines import ports, processes, program
 from runners.engines import server as servers
 from runners.engines.control import asker
 from runners.engines.dialect import Dialect, Start
@@ -41,7 +42,7 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
     """The server, ready, for the `with` block; then everything of it is ended. One that somebody else started
     (`params.url`) is neither started nor ended.
 
-    Raises EngineError if it does not come up, UnbuildableError if the arm's Python has no such engine, ValueError for
+    Raises EngineError if it does not come up, NoEngineError if the arm's Python has no such engine, ValueError for
     parameters that cannot be.
     """
     if params.url:
@@ -49,15 +50,17 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
         yield Running(server=Server(host=host, port=port, ask=asker(host, port)))
         return
     port = params.port or free_port(params.host)
-    python = servers.python_of(params.python, launch.subject_root)
-    cwd = launch.subject_root / params.workdir
+    cwd = program.folder_of(params.workdir, launch.subject_root)
+    python = program.python_of(params.python, launch.subject_root)
+    if params.python and shutil.which(python) is None:
+        program.refuse(params.python, "no such program")
     start = starting(params, dialect, mode, python=python, port=port)
     if params.trace:
         start = profiled_start(start, dialect, trace_folder(launch, mode), params.concurrency)
     env = servers.environment(os.environ, start.env, python)
     found = probe(python, dialect.modules, dialect.distributions, env=env, cwd=cwd) if dialect.modules else Found()
     if found.error and not params.command:
-        raise UnbuildableError(found.error)  # it is about the arm and not about luck: no second try helps
+        raise program.NoEngineError(found.error)  # it is about the arm and not about luck: no second try helps
     ask = asker(params.host, port)
     whole = Running(server=servers.start(start, env=env, cwd=cwd, host=params.host, port=port, ask=ask), found=found)
     try:

@@ -7,12 +7,11 @@ import contextlib
 import ctypes
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 from perfguard.protocol import matters
 from runners.contract import PlainError
-from runners.engines import ports, processes
+from runners.engines import lastwords, ports, processes, program
 from runners.engines.control import Ask
 from runners.engines.dialect import Start
 
@@ -47,16 +46,12 @@ KILL_WAIT_S = 120.0
 # How long after its connections a server's process may end.
 FOLLOW_S = 1.0
 PORT_WAIT_S = 60.0
-TAIL_LINES = 20
-TAIL_BYTES = 16384
-# A line of a traceback that names the exception, whatever a log puts in front of it.
-AN_ERROR = re.compile(r"(^|[\s.])[A-Z]\w*(Error|Exception): ")
 IN_USE = re.compile(r"address (is )?already in use|EADDRINUSE|errno 98", re.I)
 NUM_ERRORS, ERROR_CHARS = 3, 300
 
 
 class EngineError(PlainError):
-    """The server did not come up, or not as itself; the text ends with what it wrote."""
+    """The server did not come up, or not as itself; the text ends with its last words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,18 +85,10 @@ def environment(inherited: Mapping[str, str], own: Mapping[str, str], python: st
     return {**KEPT_READABLE, **own, **kept, "PATH": path}
 
 
-def python_of(asked: str, checkout: Path) -> str:
-    """The arm's Python as an absolute path: a relative one lies in its checkout; none is python3 of the path."""
-    if not asked:
-        return shutil.which("python3") or sys.executable
-    if os.sep not in asked:
-        return shutil.which(asked) or asked
-    # Not resolved: the link is what makes a virtual environment.
-    return os.path.normpath(checkout / asked)
-
-
 def start(start_: Start, *, env: Mapping[str, str], cwd: Path, host: str, port: int, ask: Ask) -> Server:
-    """Raises ParamsError if the port is held by somebody, EngineError if the program cannot be started."""
+    """Raises ParamsError if the port is held by somebody, program.refuse's if there is no such program, EngineError if
+    it cannot be started now.
+    """
     _become_subreaper()
     ports.wait_free(port)
     log, log_start = _own_log()
@@ -115,6 +102,8 @@ def start(start_: Start, *, env: Mapping[str, str], cwd: Path, host: str, port: 
             preexec_fn=_die_with_us,
         )
     except OSError as error:
+        if error.errno in program.NO_PROGRAM:
+            program.refuse(start_.argv[0], str(error.strerror))
         raise EngineError(f"cannot start {start_.argv[0]!r} in {cwd}: {error.strerror}") from error
     return Server(
         host=host, port=port, ask=ask, process=process, argv=start_.argv, env=env, log=log, log_start=log_start
@@ -138,10 +127,9 @@ def wait_ready(server: Server, is_ready: Callable[[], bool]) -> None:
 def refuse_dead(server: Server) -> None:
     if (code := exit_code(server)) is None:
         return
-    log = log_tail(server)
-    is_taken = IN_USE.search(log) and processes.is_listened_on(server.port)
+    is_taken = IN_USE.search(log_text(server)) and processes.is_listened_on(server.port)
     why = f", port {server.port} is held by {ports.holder(server.port)}" if is_taken else ""
-    raise EngineError(f"the engine ended with code {code} before it was ready{why}:\n{log}")
+    raise EngineError(f"the engine ended with code {code} before it was ready{why}: {last_words(server)}")
 
 
 def exit_code(server: Server) -> int | None:
@@ -191,17 +179,9 @@ def stop(server: Server, grace_s: float) -> dict[str, Any]:
     }
 
 
-def log_tail(server: Server) -> str:
-    """The end of what the server wrote, and before it what went wrong first."""
-    lines = log_text(server).splitlines()
-    tail = "\n".join(lines[-TAIL_LINES:])[-TAIL_BYTES:]
-    return "\n".join([*first_errors(lines[:-TAIL_LINES]), tail])
-
-
-def first_errors(lines: Sequence[str]) -> list[str]:
-    """The first lines that end a traceback. An engine's parent only says at its end that a child of it failed."""
-    named = dict.fromkeys(line[:ERROR_CHARS] for line in lines if AN_ERROR.search(line))
-    return list(named)[:NUM_ERRORS]
+def last_words(server: Server) -> str:
+    """In one line what went wrong first in its log, and what it said at last; the log itself is kept by the harness."""
+    return lastwords.told(log_text(server).splitlines())
 
 
 def log_text(server: Server, limit: int = 2**22) -> str:

@@ -21,7 +21,7 @@ from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
 from runners.engines.profile import profile, refuse_short
 from runners.engines.records import OTHER_CLIENTS, Endpoint, Load, Observation, Reason
-from runners.engines.running import ONLY, PLAIN, Running, running, trace_folder
+from runners.engines.running import ONLY, PLAIN, Running, running, starting, trace_folder
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
 from runners.engines.state import state_of
@@ -70,8 +70,11 @@ def run(launch: Launch) -> Measurement:
         raise ParamsError(f"params: prefix_cache is flush, and a server of kind {dialect.name} cannot be told to")
     refuse_short(params)
     load = loads.load_of(params, dialect, seed_of(launch, params))
+    modes = launch.spec.modes or ("",)
+    for mode in () if params.url else modes:
+        starting(params, dialect, mode, python="", port=0)  # before the first one is started: the second may be wrong
     parts: list[Part] = []
-    for mode in launch.spec.modes or ("",):
+    for mode in modes:
         parts.append(run_mode(Job(launch=launch, params=params, dialect=dialect, mode=mode, load=load)))
         if parts[-1].reasons:
             break  # the trial counts for nothing: the other server is not worth its minutes
@@ -126,7 +129,9 @@ def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:
     failed = failed or loads.age(endpoint, job.wire, load, job.params.age_s, is_unique=job.cache == "unique")
     if failed is not None:
         error = next(answer.error for answer in failed.answers if answer.error)
-        raise servers.EngineError(f"every request of the warm-up failed: {error}\n{servers.log_tail(server)}")
+        raise servers.EngineError(
+            f"every request of the warm-up failed: {error}; the log: {servers.last_words(server)}"
+        )
     alive = servers.names(server)
     load_s = announce_ready(job.launch)
     unflushed = job.dialect.flush(server.ask) if job.cache == "flush" and job.dialect.flush else ""
@@ -185,7 +190,7 @@ def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[R
     if code is None and not gone:
         return
     who = f"it ended with code {code}" if code is not None else f"its process {gone[0][0]} ({gone[0][1]}) is gone"
-    yield Reason(code="engine_died", text=f"the engine died in mid-run: {who}\n{servers.log_tail(server)}")
+    yield Reason(code="engine_died", text=f"the engine died in mid-run: {who}; the log: {servers.last_words(server)}")
 
 
 def others(dialect: Dialect, seen: Observation, before: str, after: str) -> Iterator[Reason]:

@@ -61,17 +61,30 @@ def test_an_engine_that_is_not_the_one_that_was_started_makes_the_comparison_inv
     ("setting", "said"),
     [
         ({"requests": 0}, "requests is 0"),
-        ({"rate_per_s": -1}, "rate_per_s is -1"),
         ({"prompt_file": "/nowhere"}, "/nowhere"),
-        ({"prefix_cache": "empty"}, "none of flush, unique, keep"),
+        ({"python": "/nowhere/python"}, "cannot start '/nowhere/python': no such program"),
+        ({"command": "/nowhere/serve {port}"}, "cannot start '/nowhere/serve': No such file or directory"),
+        ({"age_s": "NaN"}, "age_s='NaN' is not a number"),
+        ({"pinned_args": {"plain": "'unclosed"}}, "No closing quotation"),
     ],
 )
 def test_a_parameter_that_cannot_be_is_wrong_usage_before_any_server_is_started(tmp_path, setting, said):
-    project = engine_project(tmp_path, "sglang")
-    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets(**setting), code=2)
-    assert said in done.stderr
+    """The last one is that of the second of two modes, whose server would be started after the first one's."""
+    project = engine_project(tmp_path, "sglang", pids=str(tmp_path / "pids"))
+    modes = ("--modes", "both", *EAGLE3)
+    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang-eagle3", *modes, *sets(**setting), code=2)
+    (line,) = (line for line in done.stderr.splitlines() if said in line)
+    assert line.startswith("error: ")
     assert "Traceback" not in done.stderr
     assert "next: perfguard workloads" in done.stderr
+    assert not (tmp_path / "pids").exists()
+
+
+def test_a_folder_that_a_commit_lacks_is_told_in_one_line(tmp_path):
+    project = engine_project(tmp_path, "sglang")
+    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets(workdir="python"), code=5)
+    assert "workdir 'python' is no folder of this checkout" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_server_that_dies_at_its_start_is_told_by_its_own_words(tmp_path):

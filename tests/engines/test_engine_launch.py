@@ -217,7 +217,7 @@ def test_the_environment_of_a_server_is_what_the_arm_asks_for_without_what_is_me
 
 
 def test_a_python_that_is_named_relatively_lies_in_the_checkout(tmp_path):
-    from runners.engines.server import python_of
+    from runners.engines.program import python_of
 
     assert python_of(".venv/bin/python", tmp_path) == str(tmp_path / ".venv" / "bin" / "python")
     assert python_of("/envs/a/bin/python", tmp_path) == "/envs/a/bin/python"
