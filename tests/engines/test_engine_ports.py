@@ -96,9 +96,9 @@ def test_a_server_that_ends_over_its_port_is_told_with_who_has_it(tmp_path, said
         server = Server(host="127.0.0.1", port=port, ask=lambda *_: Reply(status=0), process=ended, log=log)
         with pytest.raises(EngineError) as raised:
             refuse_dead(server)
-    first = str(raised.value).splitlines()[0]
-    assert first.startswith("the engine ended with code 1 before it was ready")
-    assert (f"port {port} is held by process {process.pid}" in first) == is_named
+    assert str(raised.value).startswith("the engine ended with code 1 before it was ready")
+    assert str(raised.value).endswith(f": OSError: {said}")
+    assert (f"port {port} is held by process {process.pid}" in str(raised.value)) == is_named
 
 
 def take(port, pids, found):

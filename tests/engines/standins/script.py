@@ -39,6 +39,7 @@ class Script:
     die_after: int = 0  # tokens of one request, then the whole server is gone
     die_at_request: int = 0
     die_at_start: int = 0  # exit code
+    raise_at_start: str = ""  # an error that nobody catches
     die_once: str = ""  # a file: the first start dies before it is ready
     linger_s: float = 0.0  # after SIGTERM, with the port still held
     orphan: bool = False
@@ -61,6 +62,8 @@ def misbehave_at_start(script: Script) -> None:
     if script.die_once and not Path(script.die_once).exists():
         Path(script.die_once).touch()
         sys.exit("standin: out of memory, once")
+    if script.raise_at_start:
+        raise RuntimeError(script.raise_at_start)
     if script.die_at_start:
         print("standin: CUDA error: out of memory", file=sys.stderr)
         sys.exit(script.die_at_start)
