@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from runners.engines.client import TIMED_OUT
+from runners.engines.client import TIMED_OUT, TOO_LONG
 from runners.engines.records import Answer, Arrival, Exchange, Prompt
 from runners.engines.streams import Body, read_body, read_events
 from runners.engines.wires import Said, Wire, whole_number
@@ -180,6 +180,8 @@ def find_error(exchange: Exchange, body: Body, heard: Heard, num_tokens: int | N
         return f"stream: {heard.error or heard.finish}"
     if exchange.error.startswith(TIMED_OUT):
         return f"timeout: {exchange.error}, {len(heard.arrivals)} events with tokens had come"
+    if exchange.error.startswith(TOO_LONG):
+        return f"cut: {exchange.error}, {len(heard.arrivals)} events with tokens had come"
     if body.status == 0:
         return f"connection: {exchange.error or body.problem or 'closed without an answer'}"
     if not heard.finish:

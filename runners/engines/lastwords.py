@@ -6,8 +6,8 @@ Of a traceback only the line that names the error is kept: the rest is in the lo
 import re
 from collections.abc import Sequence
 
-# What loggers put in front: "(EngineCore pid=7) ERROR 11-30 04:50:21 [core.py:12] " of vLLM, "[2026-11-30 04:50:21 TP0] "
-# of SGLang.
+# What loggers put in front: "(EngineCore pid=7) ERROR 11-30 04:50:21 [core.py:12] " of vLLM,
+# "[2026-11-30 04:50:21 TP0] " of SGLang.
 HEAD = re.compile(
     r"^(\([^)]*pid=\d+\) ?)?(\[\d{4}-\d\d-\d\d [^\]]*\] ?)?((?:INFO|DEBUG|WARNING|ERROR|CRITICAL)[ :]\S* ?)?"
 )
