@@ -57,7 +57,7 @@ def test_what_was_asked_arrives_as_asked(emitter):
 
 
 def test_an_event_that_never_ends_is_given_up_and_fails_its_request(emitter):
-    """200 MB without a newline, behind two good tokens: 16 MiB and a little are kept, the rest is left to the server."""
+    """200 MB without a newline, behind two good tokens: 16 MiB and a little are kept, the rest stays behind."""
     emitter.play(ending="endless", ends_after=2, fail_from=1)
     observation = measure(emitter.endpoint, "completions", a_load(num_requests=2))
     assert [kind_of(answer) for answer in observation.answers] == ["", "cut"]
