@@ -32,6 +32,8 @@ class Script:
     names: str = "new"
     missing: tuple[str, ...] = ()
     usage: bool = True
+    ids: bool = True  # older versions send text alone
+    between: str = "inter_token_latency_seconds"  # what this version calls the time between tokens
     stop_after: int = 0  # tokens of every answer, whatever is asked
     fail_share: float = 0.0  # of requests: refused with 500
     error_after: int = 0  # tokens, then an error object inside the stream

@@ -20,6 +20,7 @@ from standins.serving import (
     Stream,
     as_json,
     as_text,
+    histograms,
     is_refused,
     run,
     serve,
@@ -100,8 +101,9 @@ def metrics(state: State, _: Json) -> Answer:
     """Counters move when a request has ended."""
     made = state.generated + state.script.extra_tokens * state.num_requests
     label = '{engine_type="unified",is_streaming="True",model_name="m"}'
+    times = "\n".join([*histograms("sglang", state), ""])
     return as_text(
-        "# HELP sglang:generation_tokens_total Number of generation tokens processed.\n"
+        f"{times}# HELP sglang:generation_tokens_total Number of generation tokens processed.\n"
         "# TYPE sglang:generation_tokens_total counter\n"
         f"sglang:generation_tokens_total{label} {made}\n"
     )
@@ -119,7 +121,8 @@ async def events(state: State, body: Json) -> AsyncIterator[bytes]:
     try:
         async for event in tokens(state, prompt, body["sampling_params"]["max_new_tokens"]):
             text = " ".join(map(str, event.ids))
-            yield sse({"text": text, "output_ids": event.ids, "meta_info": meta(state, event, prompt)})
+            ids = {"output_ids": event.ids} if state.script.ids else {}
+            yield sse({"text": text, **ids, "meta_info": meta(state, event, prompt)})
     except RuntimeError as error:
         yield sse({"error": {"message": str(error), "type": "invalid_request_error", "code": 400}})
     yield sse("[DONE]")

@@ -20,6 +20,7 @@ from standins.serving import (
     Stream,
     as_json,
     as_text,
+    histograms,
     is_refused,
     run,
     serve,
@@ -98,6 +99,7 @@ def stop_profile(state: State, _: Json) -> Answer:
 
 def metrics(state: State, _: Json) -> Answer:
     lines = counter("vllm:generation_tokens", state.generated + state.script.extra_tokens * state.num_requests)
+    lines += histograms("vllm", state)
     if state.speculates:
         accepted = state.generated - state.completed - state.cycles
         lines += counter("vllm:spec_decode_num_drafts", state.cycles)
@@ -123,7 +125,7 @@ async def events(state: State, body: Json, model: str) -> AsyncIterator[bytes]:
     count = 0
     try:
         async for event in tokens(state, body["prompt"], body["max_tokens"]):
-            yield sse(chunk(model, event, event.ids[count:]))
+            yield sse(chunk(model, event, event.ids[count:], has_ids=state.script.ids))
             count = len(event.ids)
     except RuntimeError as error:
         yield sse({"error": {"message": str(error), "type": "InternalServerError", "param": None, "code": 500}})
@@ -134,12 +136,12 @@ async def events(state: State, body: Json, model: str) -> AsyncIterator[bytes]:
     yield sse("[DONE]")
 
 
-def chunk(model: str, event: Event, ids: list[int]) -> Json:
+def chunk(model: str, event: Event, ids: list[int], *, has_ids: bool) -> Json:
     choice = {
         "index": 0,
         "text": " ".join(map(str, ids)),
         "logprobs": None,
         "finish_reason": "length" if event.is_last else None,
-        "token_ids": ids,
+        **({"token_ids": ids} if has_ids else {}),
     }
     return {"id": "cmpl-1", "object": "text_completion", "model": model, "choices": [choice]}
