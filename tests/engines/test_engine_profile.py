@@ -7,6 +7,7 @@ import pytest
 from client_cases import a_load, an_answer, exchange_of
 from engine_support import engine_project, launch, sets
 
+from runners.engines import profile
 from runners.engines.dialect import Start
 from runners.engines.measuring import Sent, observe
 from runners.engines.openai import OPENAI
@@ -66,6 +67,15 @@ def test_a_trace_of_sglang_is_that_of_decoding_and_not_of_prefill(tmp_path):
     trace = result["engine"]["load"]["trace"]
     assert (trace["cycles"], trace["seconds"]["moe_s"]) == (20, pytest.approx(0.001))
     assert trace["file"] == "1-TP-0-DECODE.trace.json.gz"
+
+
+def test_a_trace_without_a_kernel_is_said_and_not_waited_for_in_vain(tmp_path, monkeypatch):
+    """As of an engine on a processor. The long wait is for a trace that is not there yet."""
+    monkeypatch.setattr(profile, "WAIT_S", 1e9)
+    monkeypatch.setattr(profile, "OTHERS_S", 0.0)
+    (tmp_path / "rank0.pt.trace.json").write_text(json.dumps({"traceEvents": [{**KERNEL, "cat": "cpu_op"}]}))
+    found = profile.read_trace(tmp_path, VLLM.profiler)
+    assert found == {"error": "rank0.pt.trace.json holds no kernel of a device"}
 
 
 def test_a_draft_that_is_accepted_makes_too_few_cycles_of_enough_tokens(tmp_path):
