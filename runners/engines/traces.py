@@ -23,8 +23,8 @@ PHASES = {
     "verify": re.compile(r"verify", re.I),
     "decode": re.compile(r"decode", re.I),
 }
-# What engines call one step of the scheduler, as vLLM (0.10 to 0.32) and SGLang (of late) write it.
-STEP = re.compile(r"^(execute_(context|new)_\d|step\[)")
+# What vLLM (0.10 to 0.32) calls one step of its scheduler. SGLang marks forwards, of which a cycle has several.
+STEP = re.compile(r"^execute_(context|new)_\d")
 ANNOTATIONS = ("gpu_user_annotation", "user_annotation")
 MICRO = 1e-6
 

@@ -51,7 +51,8 @@ def test_steps_that_the_engine_marks_are_counted_and_others_are_not():
         num_steps({"traceEvents": [*vllm, mark("execute_context_0(0)_generation_1(1)", cat="gpu_user_annotation")]})
         == 2
     )
-    assert num_steps({"traceEvents": [mark("step[DECODE bs=1]"), mark("step[DECODE bs=1]", pid=2)]}) == 1
+    assert num_steps({"traceEvents": [*vllm, mark("execute_new_0_cached_1", pid=2)]}) == 2  # another rank's
+    assert num_steps({"traceEvents": [mark("step[DECODE bs=1]"), mark("step[TARGET_VERIFY bs=1]")]}) == 0
     assert num_steps({"traceEvents": [mark("decode")]}) == 0
     assert num_steps([]) == 0
 
