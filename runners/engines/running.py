@@ -5,6 +5,7 @@ Must not send it any request but the cheap one that asks whether it is ready.
 
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from runners.engines.server import EngineError, Server
 PLAIN = "plain"
 # What a workload without modes calls its only one, where something has to be called by it.
 ONLY = "load"
+CONNECT_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,7 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
     """
     if params.url:
         host, port = address_of(params.url)
+        refuse_nobody(host, port, params.url)
         yield Running(server=Server(host=host, port=port, ask=asker(host, port)))
         return
     port = params.port or free_port(params.host)
@@ -68,6 +71,14 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
         yield whole
     finally:
         whole.ending.update(servers.stop(whole.server, params.stop_grace_s))
+
+
+def refuse_nobody(host: str, port: int, url: str) -> None:
+    """Raises ParamsError if nobody listens there."""
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_S).close()
+    except (OSError, UnicodeError) as error:
+        raise ParamsError(f"params: url is {url!r}, and nobody answers there: {error}") from None
 
 
 def trace_folder(launch: Launch, mode: str) -> Path:

@@ -129,7 +129,7 @@ def refuse_dead(server: Server) -> None:
         return
     is_taken = IN_USE.search(log_text(server)) and processes.is_listened_on(server.port)
     why = f", port {server.port} is held by {ports.holder(server.port)}" if is_taken else ""
-    raise EngineError(f"the engine ended with code {code} before it was ready{why}: {last_words(server)}")
+    raise EngineError(f"the engine ended with code {code} before it was ready{why}{last_words(server)}")
 
 
 def exit_code(server: Server) -> int | None:
@@ -180,8 +180,10 @@ def stop(server: Server, grace_s: float) -> dict[str, Any]:
 
 
 def last_words(server: Server) -> str:
-    """In one line what went wrong first in its log, and what it said at last; the log itself is kept by the harness."""
-    return lastwords.told(log_text(server).splitlines())
+    """ "; its log: …": in one line what went wrong first in it and what it says at last; the harness keeps all of it.
+    Empty where its log is somebody else's.
+    """
+    return "" if server.log is None else f"; its log: {lastwords.told(log_text(server).splitlines())}"
 
 
 def log_text(server: Server, limit: int = 2**22) -> str:

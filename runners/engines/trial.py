@@ -129,9 +129,7 @@ def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:
     failed = failed or loads.age(endpoint, job.wire, load, job.params.age_s, is_unique=job.cache == "unique")
     if failed is not None:
         error = next(answer.error for answer in failed.answers if answer.error)
-        raise servers.EngineError(
-            f"every request of the warm-up failed: {error}; the log: {servers.last_words(server)}"
-        )
+        raise servers.EngineError(f"every request of the warm-up failed: {error}{servers.last_words(server)}")
     alive = servers.names(server)
     load_s = announce_ready(job.launch)
     unflushed = job.dialect.flush(server.ask) if job.cache == "flush" and job.dialect.flush else ""
@@ -190,7 +188,7 @@ def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[R
     if code is None and not gone:
         return
     who = f"it ended with code {code}" if code is not None else f"its process {gone[0][0]} ({gone[0][1]}) is gone"
-    yield Reason(code="engine_died", text=f"the engine died in mid-run: {who}; the log: {servers.last_words(server)}")
+    yield Reason(code="engine_died", text=f"the engine died in mid-run: {who}{servers.last_words(server)}")
 
 
 def others(dialect: Dialect, seen: Observation, before: str, after: str) -> Iterator[Reason]:

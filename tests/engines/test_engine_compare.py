@@ -162,6 +162,13 @@ def test_running_servers_are_measured_with_a_weaker_promise_that_is_said(running
     assert "agrees" in project.run("replay", "latest").stdout
 
 
+def test_a_url_where_nobody_listens_is_wrong_usage(tmp_path):
+    project = engine_project(tmp_path, "vllm")
+    url = f"http://127.0.0.1:{free_port('127.0.0.1')}"
+    done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", "--url", url, *sets(), code=2)
+    assert f"error: params: url is '{url}', and nobody answers there: [Errno 111] Connection refused" in done.stderr
+
+
 def test_one_running_server_against_one_of_our_own_is_refused(tmp_path):
     project = engine_project(tmp_path, "vllm")
     options = ("--head-set", "url=http://127.0.0.1:1", *sets())

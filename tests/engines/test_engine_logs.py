@@ -1,5 +1,7 @@
 """What is said of an engine's log where it died: what went wrong first and its last words, in one line."""
 
+from dataclasses import replace
+
 import pytest
 from engine_support import engine_project, sets
 
@@ -58,13 +60,16 @@ def test_words_of_an_earlier_start_in_the_same_log_are_not_this_one_s(tmp_path):
     log = tmp_path / "log"
     log.write_text("ValueError: old\nKeyError: 'new'\n")
     server = Server(host="h", port=1, ask=lambda method, path: None, log=log, log_start=len("ValueError: old\n"))
-    assert last_words(server) == "KeyError: 'new'"
+    assert last_words(server) == "; its log: KeyError: 'new'"
+    assert last_words(replace(server, log=None)) == ""
 
 
 def test_a_server_that_dies_with_a_traceback_is_told_in_a_line_of_its_own_words(tmp_path):
     project = engine_project(tmp_path, "sglang", raise_at_start="no kernel image is available")
     done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets(), code=4)
     said = " ".join((done.stdout + done.stderr).split())
-    assert "the engine ended with code 1 before it was ready: RuntimeError: no kernel image is available" in said
+    assert (
+        "the engine ended with code 1 before it was ready; its log: RuntimeError: no kernel image is available" in said
+    )
     assert "Traceback" not in said
     assert "File " not in said

@@ -97,7 +97,7 @@ def test_a_server_that_ends_over_its_port_is_told_with_who_has_it(tmp_path, said
         with pytest.raises(EngineError) as raised:
             refuse_dead(server)
     assert str(raised.value).startswith("the engine ended with code 1 before it was ready")
-    assert str(raised.value).endswith(f": OSError: {said}")
+    assert str(raised.value).endswith(f"; its log: OSError: {said}")
     assert (f"port {port} is held by process {process.pid}" in str(raised.value)) == is_named
 
 
