@@ -17,7 +17,7 @@ from perfguard.machine.host import machine_fingerprint
 from perfguard.modes import of_mode
 from perfguard.policy import Policy
 from perfguard.records import Arm, Campaign, Revision, Scope, Side, Workload
-from perfguard.scopes import ATTACHED, check_scope, effective_scope, scoped_policy
+from perfguard.scopes import ATTACHED, RESIDENT, check_scope, effective_scope, scoped_policy
 from perfguard.subject.repository import Repository
 from perfguard.trial.readings import check_read
 from perfguard.trial.secrets import refuse_secret_settings, refuse_secrets, scrub, secret_values
@@ -70,6 +70,9 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
         refuse_secrets(arm.env, words, os.environ)
         refuse_secret_settings({**request.workload.params, **arm.params}, os.environ)
     scope = effective_scope(request.scope, request.workload, arms)
+    if scope == RESIDENT and (request.kind != "compare" or request.pin_args):
+        what = "--pin-args starts head again" if request.pin_args else f"a {request.kind} has no two servers to keep"
+        raise UsageError(f"--scope resident: {what}", "--scope full")
     if scope == ATTACHED and request.kind == "bisect":
         raise UsageError("a bisect starts servers of many commits, and a url is one that runs", "leave the url out")
     check_scope(scope, request.workload, arms, request.policy)

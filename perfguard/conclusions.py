@@ -1,7 +1,8 @@
 """What a verdict lets people conclude, what it does not, and the command to run next. Pure words."""
 
+from perfguard.full_size import FULL_SIZE, WANTED, block_note, is_after_slice
 from perfguard.records import Campaign, Decision, Outcome
-from perfguard.scopes import SLICE, scope_note
+from perfguard.scopes import RESIDENT, SLICE, scope_note
 
 SLICE_ENDS = (Outcome.REGRESSION, Outcome.IMPROVEMENT, Outcome.EQUIVALENT, Outcome.SUSPECT)
 
@@ -28,7 +29,7 @@ def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str, eng
     can = CAN[decision.outcome]
     if origin_note and decision.outcome is not Outcome.INVALID:
         can = f"{can} Of the code: {origin_note}."
-    if note := scope_note(decision, campaign.scope):
+    for note in filter(None, (scope_note(decision, campaign.scope), block_note(campaign, decision))):
         can = f"{can} {note}"
     if engine_note and decision.outcome is not Outcome.INVALID:
         can = f"{can} {engine_note}"
@@ -38,6 +39,12 @@ def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str, eng
 def next_step(campaign: Campaign, decision: Decision) -> str:
     """One command or action that brings most now."""
     show = f"perfguard show {campaign.id}"
+    if FULL_SIZE in campaign.method and decision.outcome is not Outcome.INVALID:
+        return f"one block at full size belongs to it: perfguard show {campaign.method[FULL_SIZE]}"
+    if is_after_slice(campaign) and decision.outcome is not Outcome.INVALID:
+        return WANTED
+    if campaign.scope == RESIDENT and decision.outcome is Outcome.SUSPECT:
+        return "launches of their own confirm or refute it: the same without --scope resident"
     if campaign.scope == SLICE and decision.outcome in SLICE_ENDS:
         return "the same at full size: without --thin, with --max-blocks 2 --no-confirm it suspects with odds, at most"
     match decision.outcome:

@@ -20,7 +20,7 @@ from perfguard.conditions.waits import cooldown_s
 from perfguard.errors import Interrupted, StoreError, UsageError
 from perfguard.holding import InHand, in_hand
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
-from perfguard.launching import Launcher
+from perfguard.launching import Launcher, launching
 from perfguard.machine.hold import Holder, hold_machine
 from perfguard.machine_history import remember, with_links
 from perfguard.modes import with_one_build
@@ -147,9 +147,9 @@ def measure_to_verdict(
         marked_if_interrupted(campaign, trials, store, f"perfguard compare --resume {campaign.id} --db {store.path}"),
         waiting_for_machine(campaign, observer, sm_mhz=calibrated_clock_mhz(campaign, store)) as machine,
         open_workspace() as workspace,
+        launching(campaign, repository, workspace, machine) as launcher,
     ):
         trials += store.trials(campaign.id)  # now: another process may have gone on with it while we waited
-        launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
         session = Session(
             campaign=campaign,
             plans=store.blocks(campaign.id),

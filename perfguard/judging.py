@@ -12,6 +12,7 @@ from perfguard.conclusions import conclusions, next_step
 from perfguard.conditions.assessment import Assessment, assess, conditions_json, links_of
 from perfguard.conditions.effects import with_findings
 from perfguard.engine_facts import engine_json, engine_note
+from perfguard.full_size import block_decision, block_sentence
 from perfguard.modes import are_compared
 from perfguard.origin import OriginJudgement, judge_origin
 from perfguard.payoff import in_words, payoff
@@ -28,7 +29,7 @@ from perfguard.records import (
     Side,
     Trial,
 )
-from perfguard.scopes import attached_reasons, scoped_decision, scoped_sentence
+from perfguard.scopes import promise_reasons, resident_reasons, scoped_decision, scoped_sentence
 from perfguard.speculation import speculation
 from perfguard.stats.extension import current_policy, suspicion_stage
 from perfguard.stats.reasons import extended
@@ -71,7 +72,8 @@ def judge(
     origin = origin_judgements(campaign, trials)
     assessment = assess(policy.gates, trials, links_of(campaign))
     origins = (reason for o in origin for reason in o.reasons)
-    invalid = (*first_run_reasons(policy, trials), *assessment.stops, *origins)
+    lost = resident_reasons(campaign.scope, trials)
+    invalid = (*first_run_reasons(policy, trials), *lost, *assessment.stops, *origins)
     decision = verdict(
         policy,
         campaign.workload.metrics,
@@ -220,8 +222,8 @@ def verdict_json(
     gates = stored_policy(campaign.policy).gates
     stood = with_stop(judgement.bare, stopped)
     ended = with_extensions(with_findings(stood, judgement.assessment.of_arms, campaign.policy["margin"]), extensions)
-    ended = replace(ended, reasons=(*attached_reasons(campaign), *ended.reasons))
-    decision = scoped_decision(ended, campaign.scope)
+    ended = replace(ended, reasons=(*promise_reasons(campaign), *ended.reasons))
+    decision = block_decision(scoped_decision(ended, campaign.scope), campaign)
     num_blocks = len(judgement.survey.blocks)
     notes = [o.note for o in origin_judgements(campaign, trials) if o.note]
     said = sentence(decision, margin=campaign.policy["margin"], num_blocks=num_blocks)
@@ -232,7 +234,7 @@ def verdict_json(
         trials,
         used_blocks=num_blocks,
         void_blocks=len(judgement.survey.void),
-        sentence=scoped_sentence(said, decision, campaign.scope),
+        sentence=block_sentence(scoped_sentence(said, decision, campaign.scope), decision, campaign),
         conclusions=conclusions(
             campaign, decision, origin_note=notes[0] if notes else "", engine_note=engine_note(engine)
         ),

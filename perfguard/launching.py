@@ -4,7 +4,8 @@ Must not judge: what a trial is worth is for judging.py.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +19,7 @@ from perfguard.judging import WARM_STAGE
 from perfguard.modes import are_compared, shared
 from perfguard.pinned_args import pins_of_first_runs
 from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial
+from perfguard.scopes import RESIDENT
 from perfguard.stats.plan import order_of_modes
 from perfguard.subject.buildcache import Provided
 from perfguard.subject.repository import Repository
@@ -27,6 +29,7 @@ from perfguard.trial.command import run_command
 from perfguard.trial.quads import run_quad
 from perfguard.trial.ranks import run_ranks
 from perfguard.trial.request import TrialRequest
+from perfguard.trial.resident import Resident, end_residents, start_resident, visited, wait_up
 from perfguard.trial.secrets import taken_from
 
 
@@ -35,7 +38,8 @@ class Launcher:
     """Starts trials of one campaign. `builds` grows as builds are asked for: (side, number) -> folder.
 
     `pinned` grows when head's engine is told to run with base's arguments: words of its command line, by mode.
-    `machine` watches each launch; without one nothing is recorded of the machine.
+    `residents`: servers that are kept, in scope resident; they end with `launching`. `machine` watches each launch;
+    without one nothing is recorded of the machine.
     """
 
     campaign: Campaign
@@ -45,6 +49,7 @@ class Launcher:
     builds: dict[tuple[Side, int], Build] = field(default_factory=dict)
     provided: dict[tuple[Side, int], Provided] = field(default_factory=dict)
     pinned: dict[str, str] = field(default_factory=dict)
+    residents: dict[Side, Resident] = field(default_factory=dict)
 
     def temperatures(self) -> dict[str, float]:
         """uuid -> degrees C now, of the cards that trials may use; what cannot be read is left out."""
@@ -75,11 +80,20 @@ class Launcher:
     def first_run(self, arm: Arm, number: int, attempt: int) -> Trial:
         """The unmeasured run that fills a build's own caches and lists what was loaded: stage 0."""
         slot = 0 if arm.side == "base" else 1
-        trial = self._launch(arm, number, stage=WARM_STAGE, block=number, slot=slot, attempt=attempt)
+        failed = self._keep(arm, number, slot, attempt) if self.campaign.scope == RESIDENT else None
+        trial = failed or self._launch(arm, number, stage=WARM_STAGE, block=number, slot=slot, attempt=attempt)
         record = {**trial.record, "checkout": str(self.builds[arm.side, number].checkout)}
         if self.campaign.workload.setup:
             record["built"] = _built(self.provided[arm.side, number])
         return replace(trial, record=record)
+
+    def _keep(self, arm: Arm, number: int, slot: int, attempt: int) -> Trial | None:
+        """Start the server of a side that is kept. None once it is there; else the trial of its failed start."""
+        if arm.side in self.residents and self.residents[arm.side].thread.is_alive():
+            return None  # a visitor that failed is no reason for another server
+        request = self._request(arm, number, stage=WARM_STAGE, block=number, slot=slot, attempt=attempt)
+        kept = self.residents[arm.side] = start_resident(request, self.workspace.folder / "kept", bundle=bundle_root())
+        return wait_up(kept)
 
     def pin_arguments(self, trials: Sequence[Trial]) -> bool:
         """Whether head has to run with other arguments from now on: those that base's engine resolved in its first run.
@@ -125,6 +139,8 @@ class Launcher:
 
     def _launch(self, arm: Arm, number: int, *, stage: int, block: int, slot: int, attempt: int) -> Trial:
         request = self._request(arm, number, stage=stage, block=block, slot=slot, attempt=attempt)
+        if arm.side in self.residents:
+            request = visited(request, self.residents[arm.side])
         if request.workload.runner == "command":
             run = partial(run_command, request, probe=stage == WARM_STAGE)
         else:
@@ -165,6 +181,16 @@ class Launcher:
             seed=self.campaign.seed,
             cache_state=state_of(build.caches),
         )
+
+
+@contextmanager
+def launching(campaign: Campaign, repository: Repository, workspace: Workspace, machine: InHand) -> Iterator[Launcher]:
+    """A launcher for the `with` block; then servers that it keeps are ended."""
+    launcher = Launcher(campaign=campaign, repository=repository, workspace=workspace, machine=machine)
+    try:
+        yield launcher
+    finally:
+        end_residents(launcher.residents)
 
 
 def _built(provided: Provided) -> dict[str, Any]:

@@ -11,13 +11,15 @@ from perfguard.calibration import SCHEMA, percent
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import Campaign, Workload
 from perfguard.stats.design import rules_of
-from perfguard.stats.prices import TRIALS_A_BLOCK, LaunchCost, price_lines, price_list
+from perfguard.stats.prices import TRIALS_A_BLOCK, LaunchCost, duration, price_lines, price_list
 from perfguard.store import Store, TrialCosts
 
 # Without history; said aloud wherever they are used.
 ASSUMED_S = 5.0
 # Sixteen answers of 128 tokens, their warm-up, and the end of the server.
 ENGINE_ASSUMED_S = 60.0
+# Weights come back from the memory of the host, and the first requests warm up.
+WAKE_ASSUMED_S = 30.0
 SHARED_LINE = "scope in-process: a block is one launch of four instances, each counted with a quarter of its load"
 # Calibrations of this workload looked at, newest first, for one of these parameters.
 MOST_CALIBRATIONS = 50
@@ -59,6 +61,8 @@ def _basis(campaign: Campaign, policy: Policy, store: Store) -> Basis:
     primaries = [metric.name for metric in campaign.workload.metrics if metric.primary]
     if campaign.scope == "in-process":
         return _from_shared(campaign, policy, store, primaries)
+    if campaign.scope == "resident":
+        return _from_residents(campaign, policy, store, primaries)
     found = newest_calibration(campaign, store)
     if found is not None:
         return _from_calibration(found, policy, primaries, datetime.now(UTC))
@@ -167,6 +171,22 @@ def _from_shared(campaign: Campaign, policy: Policy, store: Store, names: Sequen
     lines = (f"prices from {basis}; {spread}", SHARED_LINE)
     cost = LaunchCost(load_s=load_s, measured_s=measured_s, setup_s=full.setup_s, rebuild_s=rebuild_s)
     return Basis(cost=cost, noise=noise, lines=lines)
+
+
+def _from_residents(campaign: Campaign, policy: Policy, store: Store, names: Sequence[str]) -> Basis:
+    """Scope resident: each side loads once, and a launch is a window of a server that wakes."""
+    seen = store.trial_costs(campaign.workload.name, campaign.machine, scope=campaign.scope)
+    history = store.trial_costs(campaign.workload.name, campaign.machine)
+    full = _from_history(campaign.workload, policy, history, names).cost
+    load_s = median(h.load_s for h in seen) if seen else WAKE_ASSUMED_S
+    measured_s = median(h.measured_s for h in seen) if seen else full.measured_s
+    noise = _noise(seen, names)
+    basis = f"from {sum(h.num_trials for h in seen)} windows here" if seen else f"assumed, {load_s:g} s to wake"
+    spread = f"noise within a launch {percent(noise) if noise else 'unknown'}"
+    once = f"scope resident: two servers load once, {duration(full.load_s)} each; a launch below is a window of one"
+    setup_s = 2 * (full.load_s + load_s + measured_s)
+    cost = LaunchCost(load_s=load_s, measured_s=measured_s, setup_s=setup_s)
+    return Basis(cost=cost, noise=noise, lines=(f"prices {basis}; {spread}", once))
 
 
 def _words_of(workload: Workload) -> str:

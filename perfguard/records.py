@@ -11,7 +11,7 @@ from typing import Any, Literal
 Better = Literal["lower", "higher"]
 Side = Literal["base", "head"]
 TrialStatus = Literal["ok", "invalid", "crashed", "timed_out"]
-Scope = Literal["full", "slice", "in-process", "attached"]
+Scope = Literal["full", "slice", "in-process", "attached", "resident"]
 
 
 class Outcome(StrEnum):

@@ -8,6 +8,9 @@ it ran; it says nothing of what depends on weights or on size.
 
 Scope attached: servers that somebody else started were asked. Nobody asks for it by name: it follows from the
 parameter `url`. Nothing can be started afresh there, so that it ends with a suspicion at most.
+
+Scope resident: perfguard starts each side's engine once and lets one sleep while the other is measured. It saves loads
+and promises what attached does: one launch a side.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +19,15 @@ from typing import Any
 
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
-from perfguard.records import Arm, BlockPlan, Campaign, Decision, Outcome, Reason, Scope, Workload
+from perfguard.records import Arm, BlockPlan, Campaign, Decision, Outcome, Reason, Scope, Trial, Workload
 from perfguard.stats.extension import is_suspicion
 
 IN_PROCESS: Scope = "in-process"
 ATTACHED: Scope = "attached"
 SLICE: Scope = "slice"
+RESIDENT: Scope = "resident"
+# Each side is one launch, so that nothing confirms and the luck of that launch is in every value.
+ONE_LAUNCH = (ATTACHED, RESIDENT)
 THIN = "Few layers with weights drawn at random; kernels, collectives and the number of GPUs are real"
 NOT_ACQUITTED = "accept length, the skew of routing to experts, and memory at full size are not acquitted by it"
 RUNNING = "Running servers: each side is one launch that somebody else made"
@@ -33,6 +39,11 @@ ONE_SIDED: Mapping[Scope, str] = {
     ATTACHED: "is a running server: one side would be fresh, one not (--base-set url=…, --head-set url=…)",
     SLICE: "has few layers with random weights (thin_layers): another model is no other commit",
 }
+RESIDENTS = "Resident servers: each side was launched once, and slept while the other was measured"
+RESIDENT_PROMISE = (
+    "each side's server was started once and slept while the other was measured: the luck of that one launch is in"
+    " every window of its side, so that a change is suspected at most; strangers on the GPUs are not looked for"
+)
 SHARED = "Shared process: import state, allocator and clocks are common to both sides"
 # Said of launches, where in this scope a launch holds four instances.
 OF_LAUNCHES = frozenset({"LOTTERY", "LOTTERY_OPEN", "EXACT_EQUAL"})
@@ -49,7 +60,16 @@ WORDS: Mapping[Scope, tuple[str, Reason]] = {
         "loads",
         Reason(code="NO_LAUNCHES", text="each side is one launch of somebody else: no rate of slow ones is excluded"),
     ),
+    RESIDENT: (
+        "windows",
+        Reason(code="NO_LAUNCHES", text="each side is one launch: no rate of slow ones is excluded"),
+    ),
 }
+ENGINES_THAT_SLEEP = ("sglang", "vllm")
+# Parameters of a launch that a resident, which is launched once, has no use for.
+OF_A_LAUNCH: Mapping[str, str] = {"age_s": "--age", "trace": "--trace", "port": "a fixed port"}
+# Codes of trials after which no further window of a resident means anything.
+RESIDENT_ENDS = frozenset({"engine_died", "not_asleep", "not_awake", "engine_left_behind"})
 
 
 def scope_of(text: str) -> Scope:
@@ -59,11 +79,15 @@ def scope_of(text: str) -> Scope:
             return "full"
         case "in-process":
             return IN_PROCESS
-    raise UsageError(f"--scope {text!r} is neither full nor in-process", "--scope full")
+        case "resident":
+            return RESIDENT
+    raise UsageError(f"--scope {text!r} is neither full, in-process nor resident", "--scope full")
 
 
 def check_scope(scope: Scope, workload: Workload, arms: Sequence[Arm], policy: Policy) -> None:
-    """Raises UsageError for what one process for both sides cannot give."""
+    """Raises UsageError for what one process for both sides, or one launch a side, cannot give."""
+    if scope == RESIDENT:
+        _check_residents(workload, arms)
     if scope != IN_PROCESS:
         return
     if workload.runner in ("command", "engine"):
@@ -74,6 +98,21 @@ def check_scope(scope: Scope, workload: Workload, arms: Sequence[Arm], policy: P
             raise UsageError(f"the sides differ in {name}: one process cannot have both", "--scope full")
     if policy.slow_rate:
         raise UsageError("--slow-rate counts launches, and in one launch both sides share their luck", "--scope full")
+
+
+def _check_residents(workload: Workload, arms: Sequence[Arm]) -> None:
+    engines = {str(_engine_param(workload, arm, "engine") or "") for arm in arms}
+    if not engines <= set(ENGINES_THAT_SLEEP):
+        what = " and ".join(sorted(filter(None, engines))) or workload.name
+        raise UsageError(f"--scope resident: {what} cannot be put to sleep", "a workload of sglang or vllm")
+    if len(workload.modes) > 1:
+        text = f"--scope resident: one server a side, and modes {', '.join(workload.modes)} are a server each"
+        raise UsageError(text, f"--modes {workload.modes[0]}")
+    for name, option in OF_A_LAUNCH.items():
+        if any(_engine_param(workload, arm, name) for arm in arms):
+            raise UsageError(
+                f"--scope resident: {option} is of a launch, and servers are launched once", "--scope full"
+            )
 
 
 def effective_scope(asked: Scope, workload: Workload, arms: Sequence[Arm]) -> Scope:
@@ -109,15 +148,21 @@ def _engine_param(workload: Workload, arm: Arm, name: str) -> Any:
 
 def scoped_policy(policy: Policy, scope: Scope) -> Policy:
     """A confirmation rests on fresh builds, and a running server has none. Raises UsageError."""
-    if scope != ATTACHED:
+    if scope not in ONE_LAUNCH:
         return policy
     if policy.slow_rate:
         raise UsageError("--slow-rate counts launches, and a running server is not launched again", "leave it out")
-    return replace(policy, is_confirmed=False)
+    if scope == ATTACHED:
+        return replace(policy, is_confirmed=False)
+    # Between trials the sleepers are on the cards, and no list of processes tells ours from a stranger's everywhere.
+    gates = replace(policy.gates, foreign="record", utilisation="record")
+    return replace(policy, is_confirmed=False, gates=gates)
 
 
-def attached_reasons(campaign: Campaign) -> tuple[Reason, ...]:
+def promise_reasons(campaign: Campaign) -> tuple[Reason, ...]:
     """The weaker promise, said with every verdict on running servers."""
+    if campaign.scope == RESIDENT:
+        return (Reason(code="RESIDENT", text=RESIDENT_PROMISE),)
     if campaign.scope != ATTACHED:
         return ()
     urls = [url_of(campaign.workload, arm) for arm in campaign.arms]
@@ -127,6 +172,14 @@ def attached_reasons(campaign: Campaign) -> tuple[Reason, ...]:
         f" and which code answered is not proven{one}"
     )
     return (Reason(code="ATTACHED", text=text),)
+
+
+def resident_reasons(scope: Scope, trials: Sequence[Trial]) -> tuple[Reason, ...]:
+    """Why no further window means anything: a resident died, or one did not sleep while the other was measured."""
+    if scope != RESIDENT:
+        return ()
+    found = [(t.side, reason) for t in trials for reason in t.reasons if reason.code in RESIDENT_ENDS]
+    return tuple(replace(reason, text=f"resident server of {side}: {reason.text}") for side, reason in found[:1])
 
 
 def is_one_launch(campaign: Campaign, plan: BlockPlan) -> bool:
@@ -156,6 +209,8 @@ def scoped_sentence(text: str, decision: Decision, scope: Scope) -> str:
     """The verdict's sentence with the scope in it."""
     if scope == ATTACHED:
         return f"{text.removesuffix('.')} (scope attached: servers that were running already)."
+    if scope == RESIDENT:
+        return f"{text.removesuffix('.')} (scope resident: one launch of each side, awake in turn)."
     if scope == SLICE:
         return f"{text.removesuffix('.')} (scope slice: few layers, weights drawn at random)."
     if scope != IN_PROCESS:
@@ -171,6 +226,8 @@ def scope_note(decision: Decision, scope: Scope) -> str:
         return ""
     if scope == ATTACHED:
         return f"{RUNNING}; only launches of our own, started in turn, say what a commit does."
+    if scope == RESIDENT:
+        return f"{RESIDENTS}; only launches of their own, started in turn, say what a commit does."
     if scope == SLICE:
         return f"{THIN}; {NOT_ACQUITTED}."
     if scope != IN_PROCESS:

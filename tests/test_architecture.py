@@ -34,7 +34,8 @@ MAY_IMPORT = {
     "perfguard.calibration": NOUNS | {"perfguard.stats", "perfguard.comparison"},
     "perfguard.claims": set(),
     "perfguard.scopes": NOUNS | {"perfguard.stats"},
-    "perfguard.conclusions": NOUNS | {"perfguard.scopes"},
+    "perfguard.full_size": NOUNS,
+    "perfguard.conclusions": NOUNS | {"perfguard.full_size", "perfguard.scopes"},
     "perfguard.demo_history": NOUNS,
     "perfguard.modes": NOUNS,
     "perfguard.cycles": NOUNS | {"perfguard.modes", "perfguard.stats"},
@@ -76,6 +77,7 @@ MAY_IMPORT = {
         "perfguard.comparison",
         "perfguard.conclusions",
         "perfguard.engine_facts",
+        "perfguard.full_size",
     },
     "perfguard.bisection.machine": NOUNS | {"perfguard.conditions"},
     "perfguard.bisection.state": NOUNS

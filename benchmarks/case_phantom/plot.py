@@ -46,7 +46,8 @@ def draw(db: Database, out: Path) -> None:
         for row in rows:
             setting = settings[row["side"] == "head"]
             color, marker = LOOKS[setting]
-            axes.plot(place, row["value"], marker, color=color, markersize=5, label=None if setting in said else setting)
+            label = None if setting in said else setting
+            axes.plot(place, row["value"], marker, color=color, markersize=5, label=label)
             said.add(setting)
             place += 1
         minutes = seconds_between(rows[0]["started_at"], rows[-1]["started_at"]) / 60

@@ -7,6 +7,8 @@ import typer
 from perfguard.cli import options as o
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfguard.hooks import Hooks
     from perfguard.store import Store
 
@@ -26,6 +28,32 @@ def finish(comparison: dict[str, Any], store: "Store", json_file: str, hooks: "H
             o.write_measured(comparison, json_file)
     conclude(comparison, store, hooks, is_shown=json_file != "-")
     raise typer.Exit(comparison["exit_code"])
+
+
+def finish_both(
+    of_slice: dict[str, Any],
+    measure_block: "Callable[[], dict[str, Any] | None]",
+    store: "Store",
+    json_file: str,
+    hooks: "Hooks",
+) -> None:
+    """A slice's verdict at once, then the block at full size, then one document and the exit code of both. Where the
+    block is interrupted or fails, the document has the slice alone.
+    """
+    from perfguard.full_size import document
+
+    conclude(of_slice, store, hooks, is_shown=json_file != "-")
+    of_block: dict[str, Any] | None = None
+    try:
+        of_block = measure_block()
+    finally:
+        whole = document(of_slice, of_block)
+        if json_file:
+            with o.verdict_output():
+                o.write_measured(whole, json_file)
+    if of_block is not None:
+        conclude(of_block, store, hooks, is_shown=json_file != "-")
+    raise typer.Exit(whole["exit_code"])
 
 
 def conclude(comparison: dict[str, Any], store: "Store", hooks: "Hooks", *, is_shown: bool) -> None:

@@ -20,6 +20,8 @@ def engine_workload(workload: Workload, asked: Mapping[str, Any]) -> Workload:
     age, thin, pinned = (str(asked.get(name) or "") for name in ("age", "thin", "pin_args"))
     given = [option for option, value in (("--age", age), ("--thin", thin), ("--pin-args", pinned)) if value]
     given += ["--trace"] if asked.get("trace") else []
+    if asked.get("no_full_size") and not thin:
+        raise UsageError("--no-full-size leaves out what follows a slice, and nothing is --thin", "leave it out")
     if not given:
         return workload
     if workload.runner != "engine":

@@ -1,7 +1,9 @@
 """Commands that measure: compare, recheck, run. Each parses, makes one call, prints, and ends with an exit code."""
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +11,7 @@ import typer
 from perfguard.cli import options as o
 from perfguard.cli.app import app
 from perfguard.cli.asking import claimed_metric, env_of, hooks_of, open_project, policy_of, workload_options
-from perfguard.cli.ending import finish, print_prices
+from perfguard.cli.ending import finish, finish_both, print_prices
 from perfguard.cli.engine_asking import engine_workload
 from perfguard.cli.recalling import chosen_workload, recalled, with_stored
 from perfguard.config import load, parse_params
@@ -67,6 +69,7 @@ def compare(
     ready_timeout: o.ReadyTimeout = "",
     pin_args: o.PinArgs = "",
     thin: Annotated[str, typer.Option(help="layers=8: few layers, weights drawn at random (engines).")] = "",
+    no_full_size: o.NoFullSize = False,
     trace: o.Trace = False,
     age: Annotated[str, typer.Option(help="Load each server for so long before it is measured: 2h (engines).")] = "",
     was: Annotated[float | None, typer.Option(help="The number that was believed; shown beside what is now.")] = None,
@@ -93,25 +96,35 @@ def _check_sides(base: str, head: str) -> None:
 
 
 def _compare(asked: dict[str, Any]) -> None:
-    from perfguard import experiment
+    from perfguard import experiment, thin_first
     from perfguard.campaign import plan_campaign
     from perfguard.pricing import price_lines_of
 
     repository, config = open_project(asked["repo"])
-    campaign = plan_campaign(_request(asked, config, ("base", "head")), repository)
+    campaign, block = plan_campaign(_request(asked, config, ("base", "head")), repository), None
+    if asked["thin"] and not asked["no_full_size"]:
+        full = _request({**asked, "thin": ""}, config, ("base", "head"))
+        campaign, block = thin_first.with_block(campaign, full, repository)
     with opened(asked, asked["repo"]) as (store, observer):
         prices = price_lines_of(campaign, store)
+        prices += (thin_first.block_price_line(block, store),) if block else ()
         if asked["plan_only"]:
             print_prices(campaign.seed, prices, asked["json_file"])
             raise typer.Exit(0)
         for line in prices:
             observer.say(line)
+        hooks = hooks_of(asked["on_suspect"], config, repository.root)
+        if block:
+            began_s = monotonic()
+            of_slice = thin_first.measure_slice(campaign, block, repository, store, observer)
+            at_full_size = partial(thin_first.measure_block, of_slice, block, repository, store, observer)
+            finish_both(of_slice, partial(at_full_size, began_s=began_s), store, asked["json_file"], hooks)
         comparison = experiment.compare(campaign, repository, store, observer)
-        finish(comparison, store, asked["json_file"], hooks_of(asked["on_suspect"], config, repository.root))
+        finish(comparison, store, asked["json_file"], hooks)
 
 
 def resume_comparison(campaign_id: str, asked: dict[str, Any]) -> None:
-    from perfguard import experiment
+    from perfguard import experiment, thin_first
     from perfguard.subject.repository import open_repository
 
     same = ("repo", "db", "json_file", "quiet", "on_suspect")
@@ -126,8 +139,12 @@ def resume_comparison(campaign_id: str, asked: dict[str, Any]) -> None:
         raise UsageError(f"no results database at {db}", "perfguard compare --resume ID --db FILE")
     with opened(asked, asked["repo"]) as (store, observer):
         repository = open_repository(Path(store.campaign(campaign_id).repository))
+        began_s = monotonic()
         comparison = experiment.resume(campaign_id, repository, store, observer)
         hooks = hooks_of(asked["on_suspect"], load(repository.root), repository.root)
+        if block := thin_first.block_left(campaign_id, store):
+            at_full_size = partial(thin_first.measure_block, comparison, block, repository, store, observer)
+            finish_both(comparison, partial(at_full_size, began_s=began_s), store, asked["json_file"], hooks)
         finish(comparison, store, asked["json_file"], hooks)
 
 

@@ -49,8 +49,11 @@ BenchFrom = Annotated[
 ]
 Scope = Annotated[
     str,
-    typer.Option("--scope", help="full, or in-process: both sides in one launch a block, confirmed by fresh launches."),
+    typer.Option(
+        "--scope", help="full; in-process: both sides in one launch a block; resident: engines that sleep in turn."
+    ),
 ]
+NoFullSize = Annotated[bool, typer.Option("--no-full-size", help="After --thin: no block of launches at full size.")]
 Trace = Annotated[bool, typer.Option("--trace", help="Profile cycles in the unmeasured first runs (sglang, vllm).")]
 PinArgs = Annotated[
     str, typer.Option("--pin-args", help="base: head runs with the arguments that base's engine resolved.")

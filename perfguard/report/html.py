@@ -88,7 +88,7 @@ def _facts(comparison: Mapping[str, Any], measured: Sequence[Trial]) -> list[tup
     spent_s = sum(trial.wall_s for trial in measured)
     return [
         ("workload", str(comparison["workload"].get("name", ""))),
-        ("scope", str(comparison.get("scope", "full"))),
+        ("scope", outcomes.scope(comparison)),
         ("launches", f"{len(measured)} in {units.duration(spent_s)}"),
         ("margin", units.share(comparison.get("margin"))),
         ("alpha", units.share(comparison.get("alpha"))),

@@ -82,7 +82,7 @@ def _sides(comparison: Mapping[str, Any]) -> str:
     sides = [side for side in ("base", "head") if comparison.get(side)]
     lines = [f"- {side}: {_foreign(outcomes.differences(comparison[side]))}" for side in sides]
     workload = comparison.get("workload", {}).get("name", "")
-    about = f"workload {workload}, scope {comparison.get('scope', 'full')}, seed {comparison.get('seed')}"
+    about = f"workload {workload}, scope {outcomes.scope(comparison)}, seed {comparison.get('seed')}"
     return "\n".join([*lines, f"- {_foreign(about)}, id {_foreign(comparison['id'])}"])
 
 

@@ -55,6 +55,14 @@ def headline(comparison: Mapping[str, Any]) -> str:
     return f"{signed(outcome)}: {rest}" if rest else signed(outcome)
 
 
+def scope(comparison: Mapping[str, Any]) -> str:
+    """full, slice, in-process or attached; with the campaign that belongs to a slice, or that a block belongs to."""
+    word, method = str(comparison.get("scope", "full")), comparison.get("method") or {}
+    if "full_size" in method:
+        return f"{word}; one block at full size: {method['full_size']}"
+    return f"{word}; one block after slice {method['after_slice']}" if "after_slice" in method else word
+
+
 def engine(comparison: Mapping[str, Any]) -> list[str]:
     """What the engines of both sides said of themselves; the first line stands above the verdict."""
     return [f"Engine: {line}" for line in (comparison.get("engine") or {}).get("lines", ())]

@@ -22,8 +22,8 @@ def with_perfguard(comparison: Mapping[str, Any]) -> list[str]:
     words += [] if are_modes else [str(head["commit"])[:12]]
     words += ["--margin", f"{comparison['margin'] * 100:g}%", "--alpha", f"{comparison['alpha']:g}"]
     # Parameters say that it is attached or a slice, and speculate has no choice of scopes.
-    if comparison.get("scope") == "in-process" and not are_modes:
-        words += ["--scope", "in-process"]
+    if (scope := comparison.get("scope")) in ("in-process", "resident") and not are_modes:
+        words += ["--scope", str(scope)]
     if pinned := comparison.get("method", {}).get("pinned_args"):
         words += ["--pin-args", str(pinned)]
     for name, value in base.get("env", {}).items() if are_modes else ():

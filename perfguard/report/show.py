@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from perfguard.records import Arm, BlockPlan, Campaign, Metric, Trial
-from perfguard.report import terminal, units
+from perfguard.report import outcomes, terminal, units
 
 
 def render_show(
@@ -28,7 +28,8 @@ def render_show(
 def _facts(campaign: Campaign, blocks: Sequence[BlockPlan]) -> dict[str, object]:
     workload = campaign.workload
     return {
-        "campaign": f"{campaign.id}, {campaign.kind}, created {campaign.created_at}, scope {campaign.scope}",
+        "campaign": f"{campaign.id}, {campaign.kind}, created {campaign.created_at}, "
+        f"scope {outcomes.scope({'scope': campaign.scope, 'method': campaign.method})}",
         "repository": campaign.repository,
         "workload": _named(f"{workload.name} ({workload.runner})", workload.params),
         **({"command": " ".join(workload.command)} if workload.command else {}),

@@ -52,8 +52,8 @@ def render_comparison(comparison: Mapping[str, Any], trials: Sequence[Trial], co
     _line(console, outcomes.counts(comparison))
     if cached := outcomes.cached_builds(comparison):
         _line(console, cached)
-    if comparison.get("scope", "full") != "full":
-        _line(console, f"Scope: {comparison['scope']}; a full run was not measured.")
+    if (scope := outcomes.scope(comparison)) != "full":
+        _line(console, f"Scope: {scope}" + ("." if ";" in scope else "; a full run was not measured."))
     _conclusions(comparison, console)
 
 

@@ -7,6 +7,8 @@ from scipy import special
 
 from perfguard.stats.effects import Estimate, Series, estimate, weighted_estimate
 
+MIN_BLOCKS = 2
+
 
 def t_quantile(alpha: float, df: int) -> float:
     """Upper quantile of the t distribution: P(T > t) = alpha."""
@@ -26,7 +28,10 @@ def largest_slowdown(estimate: Estimate, alpha: float) -> float:
 def is_equivalent(series: Series, margin: float, alpha: float) -> bool:
     """Both bounds lie within the margin (log).
 
-    The unweighted bound keeps rare slow trials in sight, which the weights would bury.
+    The unweighted bound keeps rare slow trials in sight, which the weights would bury. Never from one block: its spread
+    is that of two launches a side.
     """
+    if len(series.effects) < MIN_BLOCKS:
+        return False
     bounds = (largest_slowdown(e, alpha) for e in (weighted_estimate(series), estimate(series)))
     return all(bound <= margin for bound in bounds)

@@ -139,11 +139,11 @@ def _likely_equivalent(rules: Rules, sd: float) -> int | None:
 
 def price_lines(prices: PriceList) -> tuple[str, ...]:
     """The price list as lines for people, the hopeless budget named first."""
-    launch = f"{_minutes(prices.cost.load_s)} to load, {_minutes(prices.cost.measured_s)} measured"
+    launch = f"{duration(prices.cost.load_s)} to load, {duration(prices.cost.measured_s)} measured"
     hopeless = [offer for offer in prices.offers if not offer.outcomes]
-    lines = [f"{offer.name} ({_minutes(offer.budget_s)}) cannot reach any verdict" for offer in hopeless]
-    lines.append(f"a launch: {launch}; a block of four: {_minutes(prices.block_s)}")
-    lines += [f"earliest {m.outcome}: {m.blocks} blocks, {_minutes(m.wall_s)}" for m in prices.earliest]
+    lines = [f"{offer.name} ({duration(offer.budget_s)}) cannot reach any verdict" for offer in hopeless]
+    lines.append(f"a launch: {launch}; a block of four: {duration(prices.block_s)}")
+    lines += [f"earliest {m.outcome}: {m.blocks} blocks, {duration(m.wall_s)}" for m in prices.earliest]
     useful = [offer for offer in prices.offers if offer.outcomes]
     more = [after for before, after in pairwise(useful) if after.blocks > before.blocks]
     lines += [_offer_line(offer) for offer in [*useful[:1], *more]]
@@ -155,7 +155,8 @@ def _offer_line(offer: Offer) -> str:
     return f"{offer.name}: {offer.blocks} blocks{found}"
 
 
-def _minutes(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """For people: 75 s, 12 min, 2.4 h."""
     if seconds < 90:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

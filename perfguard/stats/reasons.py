@@ -33,7 +33,7 @@ def odds(series: Series, direction: int, p: float) -> Reason:
     word = extreme(direction)
     if num_separated(series, direction) == num_blocks and num_extreme == 1:
         luck = f"luck in 1 of {num_orders:,}, whatever the noise"
-        text = f"all head trials were the {word} in {num_blocks} blocks: {luck}"
+        text = f"all head trials were the {word} in {num_blocks} block{'s' if num_blocks > 1 else ''}: {luck}"
     else:
         text = (
             f"of {num_orders:,} orders that could have been drawn {num_extreme:,} put head as far among the {word}: "

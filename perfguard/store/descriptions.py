@@ -41,7 +41,7 @@ TABLES: Mapping[str, Described] = {
             "created_at": "when it was planned, UTC",
             "status": "running, interrupted or finished",
             "workload": WORKLOAD,
-            "scope": "full, slice, in-process or attached",
+            "scope": "full, slice, in-process, attached or resident",
             "repository": "folder of the repository",
             "machine": "sha256 of the machine's fingerprint",
             "document": _DOCUMENT,

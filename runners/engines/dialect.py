@@ -43,6 +43,19 @@ class CounterNames:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sleep:
+    """How a server gives its GPU memory back and takes it again: what it is started with, and the paths that do it.
+    `told` answers {"is_sleeping": bool}; "" where it has no words for it.
+    """
+
+    flags: tuple[str, ...]
+    sleep: str
+    wake: str
+    told: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Profiler:
     """The engine's own profiler, behind POST /start_profile.
 
@@ -66,6 +79,7 @@ class Dialect:
     is offered. `info`: paths that tell its arguments as resolved, newest first, and `facts` makes the record of what it
     says of itself. `flush` empties the prefix cache: "" if it did, else what was answered. `synthetic` makes acceptance
     as long as asked; raises ValueError where it cannot. `thin` starts few layers with weights drawn at random.
+    `sleep`: how it can be a resident.
     """
 
     name: str
@@ -84,6 +98,7 @@ class Dialect:
     synthetic: Callable[[Start, EngineParams], Start] | None = None
     thin: Callable[[Start, EngineParams], Start] | None = None
     profiler: Profiler | None = None
+    sleep: Sleep | None = None
     by_request: RequestNames | None = None
     by_counter: CounterNames | None = None
     generated_tokens: str = ""

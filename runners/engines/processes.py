@@ -11,6 +11,8 @@ from pathlib import Path
 # Beside what services use by habit, below net.ipv4.ip_local_port_range.
 OWN_PORTS = range(20_000, 32_768)
 PORT_TRIES = 20
+# A number that no process has.
+NOBODY = -1
 LISTENING = "0A"  # st of /proc/net/tcp, in the kernel's own numbers
 
 
@@ -48,6 +50,12 @@ def is_ending(pid: int) -> bool:
         return not is_alive(pid)
     pending = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
     return any(mask & (1 << (number - 1)) for mask in pending for number in (signal.SIGKILL, signal.SIGTERM))
+
+
+def started_at(pid: int) -> int:
+    """Ticks since boot, 0 if it is gone: with its number it names a process for good."""
+    found = _stat(pid)
+    return int(found[19]) if len(found) > 19 else 0
 
 
 def name_of(pid: int) -> str:

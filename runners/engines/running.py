@@ -8,7 +8,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from runners.engines.params import EngineParams, address_of, filled
 from runners.engines.probe import Found, probe
 from runners.engines.processes import free_port
 from runners.engines.profile import profiled_start
+from runners.engines.records import Reason
+from runners.engines.residence import Stay, Visit, read, refuse_end, server_at, visiting
 from runners.engines.server import EngineError, Server
 
 PLAIN = "plain"
@@ -36,13 +38,16 @@ class Running:
 
     server: Server
     found: Found = field(default_factory=Found)
+    visit: Visit | None = None  # of a resident
     ending: dict[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
-def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -> Iterator[Running]:
+def running(
+    launch: Launch, params: EngineParams, dialect: Dialect, mode: str, stay: Stay | None = None
+) -> Iterator[Running]:
     """The server, ready, for the `with` block; then everything of it is ended. One that somebody else started
-    (`params.url`) is neither started nor ended.
+    (`params.url`) is neither started nor ended, and a resident that is visited sleeps again.
 
     Raises EngineError if it does not come up, NoEngineError if the arm's Python has no such engine, ValueError for
     parameters that cannot be.
@@ -52,22 +57,29 @@ def running(launch: Launch, params: EngineParams, dialect: Dialect, mode: str) -
         refuse_nobody(host, port, params.url)
         yield Running(server=Server(host=host, port=port, ask=asker(host, port)))
         return
-    port = params.port or free_port(params.host)
+    home = read(stay.file) if stay is not None and not stay.keeps else None
+    port = home.port if home else params.port or free_port(params.host)
     cwd = program.folder_of(params.workdir, launch.subject_root)
     python = program.python_of(params.python, launch.subject_root)
     if params.python and shutil.which(python) is None:
         program.refuse(params.python, "no such program")
     start = starting(params, dialect, mode, python=python, port=port)
+    start = start if stay is None else able_to_sleep(start, dialect)
     if params.trace:
         start = profiled_start(start, dialect, trace_folder(launch, mode), params.concurrency)
     env = servers.environment(os.environ, start.env, python)
     found = probe(python, dialect.modules, dialect.distributions, env=env, cwd=cwd) if dialect.modules else Found()
     if found.error and not params.command:
         raise program.NoEngineError(found.error)  # it is about the arm and not about luck: no second try helps
+    if stay is not None and home is not None:
+        server = replace(server_at(home), argv=start.argv, env=env)
+        with visiting(stay, server, dialect) as visit:
+            yield Running(server=server, found=found, visit=visit)
+        return
     ask = asker(params.host, port)
     whole = Running(server=servers.start(start, env=env, cwd=cwd, host=params.host, port=port, ask=ask), found=found)
     try:
-        servers.wait_ready(whole.server, lambda: is_ready(whole.server, dialect, is_fixed=bool(params.port)))
+        servers.wait_ready(whole.server, lambda: is_ready(whole.server, dialect, stay, is_fixed=bool(params.port)))
         yield whole
     finally:
         whole.ending.update(servers.stop(whole.server, params.stop_grace_s))
@@ -79,6 +91,15 @@ def refuse_nobody(host: str, port: int, url: str) -> None:
         socket.create_connection((host, port), timeout=CONNECT_S).close()
     except (OSError, UnicodeError) as error:
         raise ParamsError(f"params: url is {url!r}, and nobody answers there: {error}") from None
+
+
+def left_behind(run_: Running) -> Iterator[Reason]:
+    """Processes that outlive SIGKILL, or a port that stays taken, disturb whatever is measured next."""
+    left = run_.ending.get("left")
+    if left:
+        yield Reason(code="engine_left_behind", text=f"processes {left} of the engine outlived SIGKILL")
+    elif run_.ending and not run_.ending["port_is_free"]:
+        yield Reason(code="engine_left_behind", text=f"port {run_.server.port} is still held after the engine ended")
 
 
 def trace_folder(launch: Launch, mode: str) -> Path:
@@ -113,11 +134,19 @@ def starting(params: EngineParams, dialect: Dialect, mode: str, *, python: str, 
     return dialect.synthetic(start, params)
 
 
-def is_ready(server: Server, dialect: Dialect, *, is_fixed: bool) -> bool:
+def able_to_sleep(start: Start, dialect: Dialect) -> Start:
+    """Raises ParamsError for a kind of server that cannot."""
+    if dialect.sleep is None:
+        raise ParamsError(f"params: a server of kind {dialect.name} cannot be put to sleep")
+    return replace(start, argv=(*start.argv, *dialect.sleep.flags), env={**start.env, **dialect.sleep.env})
+
+
+def is_ready(server: Server, dialect: Dialect, stay: Stay | None = None, *, is_fixed: bool = False) -> bool:
     """Whether it serves requests. Whoever else holds the port is found out at once, whatever he answers.
 
     Raises EngineError for him: another start takes another port. ParamsError where the port is a fixed one.
     """
+    refuse_end(stay)
     found, foreign = listeners(server) if processes.is_listened_on(server.port) else ([], None)
     if foreign and found:
         servers.refuse_dead(server)

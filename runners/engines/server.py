@@ -47,6 +47,8 @@ KILL_WAIT_S = 120.0
 FOLLOW_S = 1.0
 PORT_WAIT_S = 60.0
 IN_USE = re.compile(r"address (is )?already in use|EADDRINUSE|errno 98", re.I)
+# In place of an exit code, for a process that is not our child.
+GONE = -1
 NUM_ERRORS, ERROR_CHARS = 3, 300
 
 
@@ -68,10 +70,11 @@ class Server:
     env: Mapping[str, str] = field(default_factory=dict)
     log: Path | None = None
     log_start: int = 0
+    kept_pid: int = 0  # of a resident: another process of ours started it and ends it
 
     @property
     def is_ours(self) -> bool:
-        return self.process is not None
+        return self.process is not None or self.kept_pid != 0
 
 
 def environment(inherited: Mapping[str, str], own: Mapping[str, str], python: str) -> dict[str, str]:
@@ -133,7 +136,9 @@ def refuse_dead(server: Server) -> None:
 
 
 def exit_code(server: Server) -> int | None:
-    """None while it runs, or where it is not ours."""
+    """None while it runs, or where it is not ours; of a resident only that it is gone can be told."""
+    if server.kept_pid:
+        return None if processes.is_alive(server.kept_pid) else GONE
     return None if server.process is None else server.process.poll()
 
 
@@ -145,6 +150,8 @@ def exit_code_soon(server: Server) -> int | None:
 
 def pids(server: Server) -> list[int]:
     """The server's processes, children that lost their parent included."""
+    if server.kept_pid:
+        return [server.kept_pid, *processes.descendants(server.kept_pid)]
     return processes.descendants(os.getpid()) if server.is_ours else []
 
 

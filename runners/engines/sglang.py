@@ -8,7 +8,7 @@ from typing import Any
 
 from runners.engines import facts_sglang, thin
 from runners.engines.control import Ask, first_known
-from runners.engines.dialect import Dialect, Profiler, RequestNames, Start, openai_models
+from runners.engines.dialect import Dialect, Profiler, RequestNames, Sleep, Start, openai_models
 from runners.engines.params import EngineParams
 
 # A server says no while the last request is being put away.
@@ -73,6 +73,8 @@ SGLANG = Dialect(
     thin=thin.sglang,
     # The stage stands behind the rank: by its number in the engine's enumeration, or by one of two names.
     profiler=Profiler(body=profile_body, other_files=re.compile(r"-(1|EXTEND|prefill)\.trace\.json")),
+    # Without the flag both paths answer 200 and nothing is released.
+    sleep=Sleep(flags=("--enable-memory-saver",), sleep="/release_memory_occupation", wake="/resume_memory_occupation"),
     by_request=RequestNames(
         cycles=("spec_verify_ct",),
         accepted=("spec_num_correct_drafts", "spec_accept_token_num"),

@@ -15,13 +15,15 @@ from runners.engines.counters import Acceptance, by_counter, by_request, foreign
 from runners.engines.crosscheck import cross_check
 from runners.engines.dialect import Dialect
 from runners.engines.identity import binaries, identify
+from runners.engines.keeping import run_keeper
 from runners.engines.known import dialect_of
 from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
 from runners.engines.profile import profile, refuse_short
 from runners.engines.records import OTHER_CLIENTS, Endpoint, Load, Observation, Reason
-from runners.engines.running import ONLY, PLAIN, Running, running, starting, trace_folder
+from runners.engines.residence import Stay, Visit, stay_of
+from runners.engines.running import ONLY, PLAIN, Running, left_behind, running, starting, trace_folder
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
 from runners.engines.state import state_of
@@ -36,6 +38,7 @@ class Job:
     dialect: Dialect
     mode: str
     load: Load
+    stay: Stay | None = None
 
     @property
     def wire(self) -> str:
@@ -43,7 +46,9 @@ class Job:
 
     @property
     def cache(self) -> str:
-        return self.params.prefix_cache or self.dialect.prefix_cache
+        # A resident that can be put to sleep can be told to forget, and remembers prompts from trial to trial.
+        usual = self.dialect.prefix_cache if self.stay is None else "flush"
+        return self.params.prefix_cache or usual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,32 +68,39 @@ class Part:
 
 def run(launch: Launch) -> Measurement:
     """Raises EngineError if a server does not come up, ParamsError for parameters that cannot be."""
-    params = read_params(launch.spec.params)
+    stay, given = stay_of(launch.spec.params)
+    params = read_params(given)
     dialect = dialect_of(params.engine)
     # Before a server takes minutes to load: a file of prompts may be wrong.
     if (params.prefix_cache or dialect.prefix_cache) == "flush" and dialect.flush is None:
         raise ParamsError(f"params: prefix_cache is flush, and a server of kind {dialect.name} cannot be told to")
     refuse_short(params)
-    load = loads.load_of(params, dialect, seed_of(launch, params))
+    load = loads.load_of(params, dialect, seed_of(launch, params, stay))
     modes = launch.spec.modes or ("",)
     for mode in () if params.url else modes:
         starting(params, dialect, mode, python="", port=0)  # before the first one is started: the second may be wrong
+    if stay is not None and stay.keeps:
+        return run_keeper(launch, params, dialect, stay)
     parts: list[Part] = []
     for mode in modes:
-        parts.append(run_mode(Job(launch=launch, params=params, dialect=dialect, mode=mode, load=load)))
+        parts.append(run_mode(Job(launch=launch, params=params, dialect=dialect, mode=mode, load=load, stay=stay)))
         if parts[-1].reasons:
             break  # the trial counts for nothing: the other server is not worth its minutes
     return merged(parts)
 
 
-def seed_of(launch: Launch, params: EngineParams) -> int:
-    """A server that somebody else started remembers prompts from trial to trial: each trial has its own."""
-    return zlib.crc32(launch.spec.trial.encode()) if params.url else launch.spec.seed
+def seed_of(launch: Launch, params: EngineParams, stay: Stay | None = None) -> int:
+    """A server that outlives a trial remembers prompts from trial to trial: each trial has its own, unless it is told
+    to forget them.
+    """
+    remembers = params.url or (stay is not None and params.prefix_cache == "unique")
+    return zlib.crc32(launch.spec.trial.encode()) if remembers else launch.spec.seed
 
 
 def run_mode(job: Job) -> Part:
-    with running(job.launch, job.params, job.dialect, job.mode) as run_:
+    with running(job.launch, job.params, job.dialect, job.mode, job.stay) as run_:
         record, reasons, model = identify(run_.server, job.dialect, job.params, run_.found)
+        reasons = (*(run_.visit.before if run_.visit else ()), *reasons)
         part = Part(
             mode=job.mode,
             engine={**record, **about(run_)},
@@ -103,8 +115,17 @@ def run_mode(job: Job) -> Part:
             part = measured(job, run_.server, Endpoint(host=run_.server.host, port=run_.server.port, model=model), part)
             part = told_by(run_.server, job.dialect, part)
             part = traced(job, run_.server, model, part) if job.params.trace else part
+    if run_.visit is not None:
+        return after_visit(part, run_.visit)
     # Known only now: the processes are gone.
     return replace(part, engine={**part.engine, "stop": run_.ending}, reasons=(*part.reasons, *left_behind(run_)))
+
+
+def after_visit(part: Part, visit: Visit) -> Part:
+    """With what came of putting a resident to sleep again; what was measured on a server that had died is one cause."""
+    known = {reason.code for reason in part.reasons}
+    after = [reason for reason in visit.after if reason.code not in known]
+    return replace(part, engine={**part.engine, "resident": visit.record}, reasons=(*part.reasons, *after))
 
 
 def told_by(server: Server, dialect: Dialect, part: Part) -> Part:
@@ -187,7 +208,8 @@ def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[R
     gone = sorted(set(alive.items()) - set(servers.names(server).items())) if failed else []
     if code is None and not gone:
         return
-    who = f"it ended with code {code}" if code is not None else f"its process {gone[0][0]} ({gone[0][1]}) is gone"
+    who = f"its process {gone[0][0]} ({gone[0][1]}) is gone" if code is None else "it is gone"
+    who = f"it ended with code {code}" if code not in (None, servers.GONE) else who
     yield Reason(code="engine_died", text=f"the engine died in mid-run: {who}{servers.last_words(server)}")
 
 
@@ -198,15 +220,6 @@ def others(dialect: Dialect, seen: Observation, before: str, after: str) -> Iter
     found = foreign_traffic(before, after, dialect.generated_tokens, tokens_of(seen))
     if found is not None and not any(answer.error for answer in seen.answers):
         yield found
-
-
-def left_behind(run_: Running) -> Iterator[Reason]:
-    """Processes that outlive SIGKILL, or a port that stays taken, disturb whatever is measured next."""
-    left = run_.ending.get("left")
-    if left:
-        yield Reason(code="engine_left_behind", text=f"processes {left} of the engine outlived SIGKILL")
-    elif run_.ending and not run_.ending["port_is_free"]:
-        yield Reason(code="engine_left_behind", text=f"port {run_.server.port} is still held after the engine ended")
 
 
 def said_of_cache(cache: str, unflushed: str) -> str:
@@ -261,7 +274,8 @@ def has_digest(part: Part) -> bool:
     """Prompts that differ from trial to trial have answers that differ."""
     if part.observation is None or not part.observation.digest:
         return False
-    return not (part.engine["is_attached"] and part.engine["prefix_cache"] == said_of_cache("unique", ""))
+    outlives = part.engine["is_attached"] or "resident" in part.engine
+    return not (outlives and part.engine["prefix_cache"] == said_of_cache("unique", ""))
 
 
 def accept_values(found: Acceptance | None) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 from runners.contract import ParamsError
 from runners.engines import facts_vllm, thin
 from runners.engines.control import Ask
-from runners.engines.dialect import CounterNames, Dialect, Profiler, Start, openai_models
+from runners.engines.dialect import CounterNames, Dialect, Profiler, Sleep, Start, openai_models
 from runners.engines.params import EngineParams
 
 SPECULATIVE = ("--speculative-config", "--speculative_config", "-sc")
@@ -92,6 +92,14 @@ VLLM = Dialect(
     synthetic=synthetic,
     thin=thin.vllm,
     profiler=Profiler(start=profiled_start, body=profile_body, is_stopped=True),
+    # Level 1 keeps the weights in the host's memory and forgets the cache. The paths are the developers' mode's.
+    sleep=Sleep(
+        flags=("--enable-sleep-mode",),
+        env={"VLLM_SERVER_DEV_MODE": "1"},
+        sleep="/sleep?level=1",
+        wake="/wake_up",
+        told="/is_sleeping",
+    ),
     by_counter=CounterNames(
         cycles="vllm:spec_decode_num_drafts_total",
         drafted="vllm:spec_decode_num_draft_tokens_total",

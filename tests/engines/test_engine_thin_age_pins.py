@@ -84,6 +84,7 @@ def test_the_time_of_ageing_is_added_to_the_limit_of_the_start():
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
+        ("vllm", {"no_full_size": True}, "nothing is --thin"),
         ("vllm", {"thin": "layer=8"}, "it knows layers, accept, field"),
         ("vllm", {"thin": "layers=0"}, "a whole number of at least 1"),
         ("vllm-ngram", {"thin": "layers=8,accept=0.5"}, "accept=0.5"),
@@ -133,7 +134,7 @@ def test_a_slice_says_so_and_head_runs_with_base_s_arguments_what_is_left_is_tol
     head = {"attention_backend": "flashinfer", "page_size": 1, "device": "cuda", "new_default": 7}
     project = engine_project(tmp_path, "sglang", arguments=base)
     project.commit(plan(arguments=head))
-    options = ("--pin-args", "base", "--thin", "layers=8", "--no-confirm", "--max-blocks", "2")
+    options = ("--pin-args", "base", "--thin", "layers=8", "--no-full-size", "--no-confirm", "--max-blocks", "2")
     comparison = compared(project, "-w", "sglang", *options, *sets())
     assert comparison["method"]["pinned_args"] == "base"
     assert comparison["engine"]["lines"][0].endswith("differ: only head has new_default=7")
@@ -151,7 +152,7 @@ def test_a_slice_says_so_and_head_runs_with_base_s_arguments_what_is_left_is_tol
 
 def test_what_comes_after_a_slice_is_the_same_at_full_size():
     class OfSlice:
-        id, scope, policy = "x", "slice", {}
+        id, scope, policy, method = "x", "slice", {}, {}
 
     step = next_step(OfSlice(), Decision(state="done", outcome=Outcome.EQUIVALENT, metrics=()))
     assert step.startswith("the same at full size: without --thin")

@@ -37,8 +37,9 @@ def test_what_an_old_verdict_does_not_hold_is_left_out():
 
 def test_a_workload_is_asked_for_by_name_with_parameters_and_the_only_mode():
     workload = {"name": "moe", "modes": ["plain"], "params": {"tokens": 64, "fast": True, "d": "a b"}, "command": []}
+    for scope in ("in-process", "resident"):
+        assert words(comparison(workload=workload, scope=scope))[8:10] == ["--scope", scope]
     found = comparison(workload=workload, scope="in-process")
-    assert words(found)[8:10] == ["--scope", "in-process"]
     assert words(found)[12:] == [
         "-w", "moe", "--set", "tokens=64", "--set", "fast=true", "--set", "d=a b", "--modes", "plain",
     ]  # fmt: skip

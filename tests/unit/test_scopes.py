@@ -34,8 +34,10 @@ def decision(outcome, *reasons):
     return Decision(state="done", outcome=outcome, metrics=(result,), reasons=reasons)
 
 
-def test_the_two_scopes_and_nothing_else():
-    assert (scope_of(""), scope_of("full"), scope_of("in-process")) == ("full", "full", "in-process")
+def test_the_scopes_that_can_be_asked_for_and_nothing_else():
+    assert [scope_of(word) for word in ("", "full", "in-process", "resident")] == [
+        "full", "full", "in-process", "resident",
+    ]  # fmt: skip
     with pytest.raises(UsageError, match="'slice' is neither"):
         scope_of("slice")
 

@@ -8,9 +8,9 @@ from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import Arm, Campaign, Decision, Metric, MetricResult, Outcome, Reason, Revision
 from perfguard.scopes import (
-    attached_reasons,
     check_scope,
     effective_scope,
+    promise_reasons,
     scope_note,
     scoped_decision,
     scoped_policy,
@@ -79,13 +79,13 @@ def test_a_change_between_running_servers_ends_as_a_suspicion():
 
 
 def test_the_weaker_promise_is_said_and_one_server_for_both_sides_is_named():
-    (reason,) = attached_reasons(campaign("http://a", "http://b"))
+    (reason,) = promise_reasons(campaign("http://a", "http://b"))
     assert reason.code == "ATTACHED"
     assert "nothing was started afresh" in reason.text
     assert "one and the same" not in reason.text
-    (reason,) = attached_reasons(campaign("http://a", "http://a"))
+    (reason,) = promise_reasons(campaign("http://a", "http://a"))
     assert "both sides asked one and the same server, http://a" in reason.text
-    assert attached_reasons(campaign("", "")) == ()
+    assert promise_reasons(campaign("", "")) == ()
 
 
 def test_the_words_of_a_verdict_on_running_servers_speak_of_loads_and_not_of_launches():

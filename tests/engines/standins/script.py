@@ -46,6 +46,11 @@ class Script:
     linger_s: float = 0.0  # after SIGTERM, with the port still held
     orphan: bool = False
     shared_memory: str = ""  # a name in /dev/shm that is left behind
+    busy_s: float = 0.0  # after an answer, in which a cache is not flushed and nobody may fall asleep
+    sleepless: bool = False  # answers that it sleeps and stays awake
+    drowsy: bool = False  # answers that it woke and sleeps on
+    dies_asleep_s: float = 0.0  # after it fell asleep: gone
+    memory: str = ""  # a folder for a file with the MiB that this server holds, by its pid
     unsynthetic: bool = False  # forgets the accept length that it is asked to simulate
     extra_tokens: int = 0  # counted for somebody else's requests
     pids: str = ""  # a file into which every process of the server writes its pid
@@ -84,6 +89,11 @@ def misbehave_at_start(script: Script) -> None:
 def linger(script: Script) -> None:
     time.sleep(script.linger_s)
     os._exit(0)
+
+
+def note_memory(script: Script, mib: int) -> None:
+    if script.memory:
+        Path(script.memory, str(os.getpid())).write_text(str(mib))
 
 
 def note_pid(script: Script, pid: int) -> None:

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from standins.script import Script
+from standins.script import Script, note_memory
+
+AWAKE_MIB, ASLEEP_MIB = 1000, 150
 
 Json = dict[str, Any]
 
@@ -30,6 +32,9 @@ class State:
     accept: tuple[float, ...] = ()
     profiler: Json = field(default_factory=dict)
     profiled_from: int = 0
+    asleep: bool = False
+    busy_until_s: float = 0.0  # the last request is still being put away
+    body_bytes: int = 0  # of the last request
 
     @property
     def is_ready(self) -> bool:
@@ -93,6 +98,7 @@ async def tokens(state: State, prompt: Any, num_tokens: int) -> AsyncIterator[Ev
     state.completed += 1
     state.first_s += first_at_s - begun_s
     state.between_s += time.monotonic() - first_at_s
+    state.busy_until_s = time.monotonic() + script.busy_s
     state.generated += len(ids)
     state.cycles += cycles
 
@@ -106,6 +112,21 @@ def histograms(engine: str, state: State) -> list[str]:
         lines += [f'{whole}_bucket{{model_name="m",le="+Inf"}} {state.completed}.0']
         lines += [f'{whole}_count{{model_name="m"}} {state.completed}.0', f'{whole}_sum{{model_name="m"}} {total}']
     return lines
+
+
+def fall_asleep(state: State) -> None:
+    if state.script.sleepless:
+        return
+    state.asleep = True
+    note_memory(state.script, ASLEEP_MIB)
+    if state.script.dies_asleep_s:
+        asyncio.get_running_loop().call_later(state.script.dies_asleep_s, os._exit, 9)
+
+
+def wake_up(state: State) -> None:
+    if not state.script.drowsy:
+        state.asleep = False
+        note_memory(state.script, AWAKE_MIB)
 
 
 def is_refused(state: State) -> bool:
@@ -124,6 +145,7 @@ async def serve(state: State, routes: dict[str, Route], host: str, port: int) ->
             writer.close()
 
     server = await asyncio.start_server(handle, host, port)
+    note_memory(state.script, AWAKE_MIB)
     print(f"standin: serving on {port}", flush=True)
     async with server:
         await server.serve_forever()
@@ -135,6 +157,7 @@ async def answer(
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     length = next((int(line[15:]) for line in head.splitlines() if line.lower().startswith("content-length:")), 0)
     body = await reader.readexactly(length)
+    state.body_bytes = length
     path = head.split()[1].partition("?")[0]
     route = None if path in state.script.missing else routes.get(path)
     found = as_json({"detail": "Not Found"}, 404) if route is None else route(state, json.loads(body or b"{}"))

@@ -7,7 +7,8 @@ import argparse
 import gzip
 import json
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 
 from standins.script import Script, misbehave_at_start, read_script
@@ -20,12 +21,14 @@ from standins.serving import (
     Stream,
     as_json,
     as_text,
+    fall_asleep,
     histograms,
     is_refused,
     run,
     serve,
     sse,
     tokens,
+    wake_up,
 )
 
 NUM_DRAFT_TOKENS = 4
@@ -35,6 +38,7 @@ def main(version: str) -> None:
     parser = argparse.ArgumentParser()
     for name in ("--model-path", "--host", "--port", "--tp", "--speculative-algorithm"):
         parser.add_argument(name)
+    parser.add_argument("--enable-memory-saver", action="store_true")
     asked, flags = parser.parse_known_args()
     script = read_script()
     misbehave_at_start(script)
@@ -65,6 +69,20 @@ def routes(told: Json) -> dict[str, Route]:
     def models(state: State, _: Json) -> Answer:
         return as_json({"object": "list", "data": [{"id": told["model_path"], "object": "model"}]})
 
+    def occupy(change: Callable[[State], None]) -> Route:
+        """Without the saver it answers as if it had; a question without a body is none."""
+
+        def answer(state: State, _: Json) -> Answer:
+            if not state.body_bytes:
+                return as_json({"detail": [{"type": "missing", "loc": ["body"]}]}, 422)
+            if state.busy_until_s > time.monotonic():
+                os._exit(6)  # an assertion of the scheduler
+            if told["enable_memory_saver"]:
+                change(state)
+            return as_text("")
+
+        return answer
+
     def ready(state: State, _: Json) -> Answer:
         return as_text("", 200 if state.is_ready else 503)
 
@@ -76,6 +94,8 @@ def routes(told: Json) -> dict[str, Route]:
         "/get_model_info": model_info,
         "/v1/models": models,
         "/flush_cache": flush,
+        "/release_memory_occupation": occupy(fall_asleep),
+        "/resume_memory_occupation": occupy(wake_up),
         "/start_profile": start_profile,
         "/metrics": metrics,
         "/generate": generate,
@@ -94,7 +114,8 @@ def start_profile(state: State, body: Json) -> Answer:
 
 
 def flush(state: State, _: Json) -> Answer:
-    return as_text("Flush cache failed.\n", 400) if state.running else as_text("Cache flushed.\n")
+    is_busy = state.running or state.busy_until_s > time.monotonic()
+    return as_text("Flush cache failed.\n", 400) if is_busy else as_text("Cache flushed.\n")
 
 
 def metrics(state: State, _: Json) -> Answer:
@@ -110,6 +131,8 @@ def metrics(state: State, _: Json) -> Answer:
 
 
 def generate(state: State, body: Json) -> Answer | Stream:
+    if state.asleep:
+        return as_text("CUDA error: an illegal memory access was encountered", 500)
     if is_refused(state):
         state.num_requests += 1
         return as_json({"error": {"message": "too many requests"}}, 500)

@@ -20,12 +20,14 @@ from standins.serving import (
     Stream,
     as_json,
     as_text,
+    fall_asleep,
     histograms,
     is_refused,
     run,
     serve,
     sse,
     tokens,
+    wake_up,
 )
 
 
@@ -33,14 +35,36 @@ def main(version: str) -> None:
     parser = argparse.ArgumentParser()
     for name in ("--model", "--host", "--port", "--tensor-parallel-size", "--speculative-config", "--profiler-config"):
         parser.add_argument(name)
+    parser.add_argument("--enable-sleep-mode", action="store_true")
     asked, _ = parser.parse_known_args()
     script = read_script()
     misbehave_at_start(script)
     config = json.loads(asked.speculative_config or "{}")
     profiler = json.loads(asked.profiler_config or "{}")
     state = State(script=script, speculates=bool(config), accept=accept(script, config), profiler=profiler)
-    known = routes(script.version or version, script.model or asked.model, bool(profiler))
-    run(serve(state, known, asked.host, int(asked.port)))
+    paths = routes(script.version or version, script.model or asked.model, bool(profiler))
+    paths |= dev_routes() if os.environ.get("VLLM_SERVER_DEV_MODE") == "1" else {}
+    paths |= sleep_routes() if asked.enable_sleep_mode and "/reset_prefix_cache" in paths else {}
+    run(serve(state, paths, asked.host, int(asked.port)))
+
+
+def dev_routes() -> dict[str, Route]:
+    return {"/reset_prefix_cache": lambda state, _: as_text("")}
+
+
+def sleep_routes() -> dict[str, Route]:
+    def sleep(state: State, _: Json) -> Answer:
+        fall_asleep(state)
+        return as_text("")
+
+    def wake(state: State, _: Json) -> Answer:
+        wake_up(state)
+        return as_text("")
+
+    def is_sleeping(state: State, _: Json) -> Answer:
+        return as_json({"is_sleeping": state.asleep})
+
+    return {"/sleep": sleep, "/wake_up": wake, "/is_sleeping": is_sleeping}
 
 
 def accept(script: Script, config: Json) -> tuple[float, ...]:
@@ -60,6 +84,8 @@ def routes(version: str, model: str, profiled: bool) -> dict[str, Route]:
         return as_json({"object": "list", "data": [{"id": model, "root": model, "max_model_len": 1024}]})
 
     def complete(state: State, body: Json) -> Answer | Stream:
+        if state.asleep:
+            return as_json({"error": {"message": "The model is sleeping.", "code": 503}}, 503)
         if is_refused(state):
             state.num_requests += 1
             return as_json({"error": {"message": "EngineCore encountered an issue.", "code": 500}}, 500)
