@@ -3,12 +3,14 @@
 Must not measure and not judge code: the A/A and the control arrive judged by the engine that judges comparisons.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import log1p
 from statistics import median
 from typing import Any
 
+from perfguard.commands import what_words
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES
 from perfguard.policy import Policy
@@ -143,7 +145,7 @@ def calibration_json(
         "aa": dict(aa),
         "trials": trials_json(trials),
         "reasons": [reason_json(reason) for reason in reasons],
-        "next": next_step(outcome, findings),
+        "next": next_step(campaign, outcome, findings),
         "stopped": aa["stopped"],
         "machine": dict(campaign.machine),
         "method": {key: item for key, item in campaign.method.items() if key != "repo_modules"},
@@ -231,10 +233,13 @@ def sentence_of(found: Findings | None) -> str:
     return f"{spread}; margins from {percent(found.advice.margin)} on; {at}."
 
 
-def next_step(outcome: str, found: Findings | None) -> str:
+def next_step(campaign: Campaign, outcome: str, found: Findings | None) -> str:
     if outcome == "INVALID" or found is None:
-        return "remove the cause named above, then perfguard calibrate again"
-    return f"perfguard compare BASE HEAD --margin {percent(found.policy.margin).replace(' ', '')}"
+        return "remove the cause named above, then calibrate again"
+    primary = [asdict(metric) for metric in campaign.workload.metrics if metric.primary]
+    margin = percent(found.policy.margin).replace(" ", "")
+    measured = what_words(workload_json(campaign), primary)
+    return f"perfguard compare HEAD~1 HEAD --margin {margin} {shlex.join(measured)}"
 
 
 def percent(ratio: float) -> str:

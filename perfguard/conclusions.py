@@ -6,6 +6,9 @@ from perfguard.scopes import RESIDENT, SLICE, scope_note
 
 SLICE_ENDS = (Outcome.REGRESSION, Outcome.IMPROVEMENT, Outcome.EQUIVALENT, Outcome.SUSPECT)
 
+# Digits of a commit's sha.
+SHORT = 12
+
 CAN = {
     Outcome.REGRESSION: "head is slower here and now, seen twice, the second time with fresh builds of both sides.",
     Outcome.IMPROVEMENT: "head is faster here and now, seen twice, the second time with fresh builds of both sides.",
@@ -37,7 +40,7 @@ def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str, eng
 
 
 def next_step(campaign: Campaign, decision: Decision) -> str:
-    """One command or action that brings most now."""
+    """The command or action that brings most now. Commits by their sha: HEAD~1 is another one tomorrow."""
     show = f"perfguard show {campaign.id}"
     if FULL_SIZE in campaign.method and decision.outcome is not Outcome.INVALID:
         return f"one block at full size belongs to it: perfguard show {campaign.method[FULL_SIZE]}"
@@ -49,12 +52,15 @@ def next_step(campaign: Campaign, decision: Decision) -> str:
         return "the same at full size: without --thin, with --max-blocks 2 --no-confirm it suspects with odds, at most"
     match decision.outcome:
         case Outcome.REGRESSION:
-            base, head = (arm.revision.name for arm in campaign.arms)
-            return f"git log --oneline {base}..{head}"
+            base, head = (arm.revision.commit[:SHORT] for arm in campaign.arms)
+            if base == head:
+                return f"perfguard explain {campaign.id}:base {campaign.id}:head"
+            several = f"perfguard bisect {campaign.id}, if these are several commits"
+            return f"git log --oneline {base}..{head}, then {several}"
         case Outcome.INCONCLUSIVE | Outcome.SUSPECT:
             if not campaign.policy.get("extension_share"):
                 return "a new comparison with more --max-blocks, or a wider --margin"
             return f"perfguard extend {campaign.id} --budget 4h, or a new comparison with a wider --margin"
         case Outcome.INVALID:
-            return f"{show} lists every trial with its reasons; remove the cause and compare again"
+            return f"{show}, then remove the cause and compare again"
     return f"perfguard report {campaign.id} -f md"

@@ -15,6 +15,7 @@ from perfguard.policy import Policy
 from perfguard.records import Workload
 from perfguard.report.bisect import bisect_markdown
 from perfguard.report.markdown import comparison_markdown
+from perfguard.report.next_step import Place, placed
 from perfguard.store import Store
 from perfguard.subject.history import write_history
 from perfguard.subject.repository import open_repository
@@ -109,8 +110,9 @@ def slow_commit(folder: Path) -> str:
 
 def write_report(folder: Path, store: Store, comparisons: list[dict[str, Any]], found: dict[str, Any]) -> Path:
     """The Markdown report of all scenes and of the bisect; returns its path."""
-    parts = [comparison_markdown(c, store.trials(c["id"], with_record=False)) for c in comparisons]
-    parts.append(bisect_markdown(found))
+    at = Place(db=str(store.path), repo=str(folder / "repository"))
+    parts = [comparison_markdown(placed(c, at), store.trials(c["id"], with_record=False)) for c in comparisons]
+    parts.append(bisect_markdown(placed(found, at)))
     path = folder / "report.md"
     path.write_text("\n\n".join(parts), encoding="utf-8")
     return path

@@ -27,6 +27,7 @@ from perfguard.store import Store
 from perfguard.subject.repository import Repository, open_repository
 from perfguard.timeline import timeline
 from perfguard.trial.environment import runner_environment
+from perfguard.trial.probe import python_now
 from perfguard.trial.secrets import redact
 
 NOW = "now"
@@ -89,7 +90,9 @@ def stored_facts(store: Store, wanted: str, default: Side) -> Facts:
     one_trial = TRIAL.match(name)
     campaign = store.campaign(one_trial["campaign"] if one_trial else name)
     if campaign.kind not in (*OF_ARMS, "control"):
-        raise UsageError(f"{campaign.id} is a {campaign.kind}: no run of one or two sides", "perfguard runs")
+        confirmed = ((store.latest_verdict(campaign.id) or {}).get("confirmation") or {}).get("id")
+        again = f"perfguard explain {confirmed}:base {confirmed}:head" if confirmed else "perfguard runs"
+        raise UsageError(f"{campaign.id} is a {campaign.kind}: no run of one or two sides", again)
     trials = store.trials(campaign.id)
     if one_trial:
         trial = next((trial for trial in trials if trial.id == name), None)
@@ -107,11 +110,11 @@ def stored_facts(store: Store, wanted: str, default: Side) -> Facts:
 def facts_now(store: Store, other: Facts, repository: Repository | None) -> Facts:
     """What a launch of `other`'s workload would find if it were started here as things are; it has no number."""
     campaign = store.campaign(other.id)
-    machine, python = machine_now(), sys.version.split()[0]
+    machine = machine_now()
     inherited = dict(os.environ)
     is_command = campaign.workload.runner == "command"
     environ = inherited if is_command else runner_environment(inherited, {}, Path("caches"))
-    software = {"python": python, "packages": installed(sys.path)}
+    software = _command_software(store, other) if is_command else _own_software()
     method = {name: value for name, value in other.fields.get(f.METHOD, {}).items() if name != "perfguard"}
     now = method_now()
     method |= {"perfguard": now["perfguard"]} | ({} if is_command else {"runner_sha256": now["runner_sha256"]})
@@ -120,11 +123,12 @@ def facts_now(store: Store, other: Facts, repository: Repository | None) -> Fact
         f.CODE: code,
         f.METHOD: method,
         f.ENVIRONMENT: redact(plain(environ, other.asked, ALSO if is_command else ())),
-        f.SOFTWARE: software_fields(software, machine, ""),
+        f.SOFTWARE: software_fields(software, machine, "") if software else {},
         f.MACHINE: machine_fields(machine),
     }
     lacking = {f.NEIGHBOURS: "nothing runs now"} | ({} if no_gpu(machine) else {f.GPU_STATE: "nothing runs now"})
     lacking |= {} if code else {f.CODE: "the repository is not there"}
+    lacking |= {} if software else {f.SOFTWARE: "the Python that ran the command does not answer now"}
     return Facts(
         label=NOW,
         fields=fields,
@@ -134,6 +138,17 @@ def facts_now(store: Store, other: Facts, repository: Repository | None) -> Fact
         workload=campaign.workload.name,
         command=campaign.workload.command,
     )
+
+
+def _own_software() -> dict[str, Any]:
+    return {"python": sys.version.split()[0], "packages": installed(sys.path)}
+
+
+def _command_software(store: Store, other: Facts) -> dict[str, Any] | None:
+    """Of the Python that ran the command then, which need not be perfguard's; None where it is not there now."""
+    first_runs = [t.record for t in store.trials(other.id) if t.stage == 0 and t.side == other.side]
+    processes = next((record["processes"] for record in reversed(first_runs) if record.get("processes")), ())
+    return python_now(str(processes[0].get("executable", ""))) if processes else None
 
 
 def _code_now(repository: Repository | None) -> dict[str, Any]:

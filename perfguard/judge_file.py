@@ -91,5 +91,5 @@ def _comparison(
         void_blocks=0,
         sentence=sentence(decision, margin=campaign.policy["margin"], num_blocks=len(blocks)),
         conclusions={"can": "what the numbers of this file say, as far as the file is right.", "cannot": WEAKER + "."},
-        next_step="perfguard compare BASE HEAD measures both sides now",
+        next_step="perfguard compare --help, then measure both sides now",
     )

@@ -2,12 +2,13 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
 from perfguard.calibration import SCHEMA, percent
+from perfguard.commands import what_words
 from perfguard.policy import Policy, stored_policy
 from perfguard.records import Campaign, Workload
 from perfguard.stats.design import rules_of
@@ -193,9 +194,8 @@ def _words_of(workload: Workload) -> str:
     """The options that name the same workload again. A command with several metrics comes from perfguard.toml."""
     if workload.runner != "command" or len(workload.metrics) != 1:
         return f"-w {shlex.quote(workload.name)}"
-    (metric,) = workload.metrics
-    named = "" if metric.name == "wall" else f"--metric {shlex.quote(metric.name)} --better {metric.better} "
-    return f"{named}-- {shlex.join(workload.command)}"
+    about = {"command": workload.command, "read": workload.read, "setup": workload.setup}
+    return shlex.join(what_words(about, [asdict(metric) for metric in workload.metrics]))
 
 
 def _cost(policy: Policy, load_s: float, measured_s: float) -> LaunchCost:

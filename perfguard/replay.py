@@ -8,6 +8,7 @@ from perfguard.bisection.loading import load
 from perfguard.bisection.verdict import bisect_json
 from perfguard.errors import StoreError, UsageError
 from perfguard.judging import verdict_json
+from perfguard.records import Campaign
 from perfguard.store import Store
 from perfguard.sweep_judging import sweep_json
 
@@ -42,7 +43,10 @@ BISECT_KEYS = (
     "stopped",
 )
 SWEEP_KEYS = ("outcome", "exit_code", "seed", "margin", "alpha", "settings", "rounds", "trials", "stopped")
+WORDS = ("sentence", "conclusions", "next", "reasons")
 TOLERANCE = 1e-12
+# What damaged or foreign content of a database ends in.
+UNREADABLE = (StoreError, LookupError, TypeError, ValueError, AttributeError)
 
 
 def replay_one(store: Store, wanted: str) -> dict[str, Any]:
@@ -56,14 +60,33 @@ def replay_one(store: Store, wanted: str) -> dict[str, Any]:
         return _replayed(campaign.id, stored, again, SWEEP_KEYS)
     if campaign.kind != "compare" or stored is None:
         raise UsageError(f"{campaign.id} holds no verdict on a comparison", "perfguard runs")
-    again = verdict_json(
+    return _replayed(campaign.id, stored, _judged_again(store, campaign, stored), KEYS)
+
+
+def _judged_again(store: Store, campaign: Campaign, stored: Mapping[str, Any]) -> dict[str, Any]:
+    return verdict_json(
         campaign,
-        store.blocks(wanted),
-        store.trials(wanted),
-        extensions=store.extensions(wanted),
+        store.blocks(campaign.id),
+        store.trials(campaign.id),
+        extensions=store.extensions(campaign.id),
         stopped=str(stored.get("stopped", "")),
     )
-    return _replayed(campaign.id, stored, again, KEYS)
+
+
+def reworded(store: Store, campaign: Campaign, stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The verdict of a stored comparison in the words of this version, so that every report speaks alike.
+
+    As it is stored where it cannot be derived again, or would come out differently: that is for `replay` to say.
+    """
+    try:
+        again = _judged_again(store, campaign, stored)
+        if differing(stored, again):
+            return stored
+    except UNREADABLE:
+        return stored
+    pairs = zip(stored["metrics"], again["metrics"], strict=True)
+    metrics = [{**before, "reasons": after["reasons"]} for before, after in pairs]
+    return {**stored, **{key: again[key] for key in WORDS}, "metrics": metrics}
 
 
 def bisect_again(store: Store, wanted: str, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +114,7 @@ def replayed(store: Store, wanted: str) -> dict[str, Any]:
     """The same where something stored cannot be read: that is its difference, so that others are replayed as well."""
     try:
         return replay_one(store, wanted)
-    except (StoreError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         said = str(error) if isinstance(error, StoreError) else f"what is stored is no verdict of this kind: {error!r}"
         return {"id": wanted, "outcome": "", "agrees": False, "differences": [said]}
 

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perfguard.errors import UsageError
 from perfguard.explain import explain_claim, explain_stored
 from perfguard.modes import are_compared
 from perfguard.records import Campaign, Trial
+from perfguard.replay import reworded
 from perfguard.report import raw
 from perfguard.report.bisect import bisect_markdown
 from perfguard.report.explanation import hypotheses_markdown, rows
@@ -16,12 +17,14 @@ from perfguard.report.html import comparison_html
 from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
 from perfguard.report.markdown import LIMIT, comparison_markdown
+from perfguard.report.next_step import Place, placed
 from perfguard.report.public import public, public_trials
 from perfguard.store import Store
 
 DIFFERENT = ("REGRESSION", "IMPROVEMENT", "SUSPECT")
 FORMATS = ("html", "md", "issue", "json", "junit", "csv")
 BISECT_FORMATS = ("md", "json")
+PlaceOf = Callable[[str], Place]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +36,26 @@ class Reported:
     hypotheses: Sequence[Mapping[str, str]] = ()
 
 
-def document(store: Store, ids: Sequence[str], format: str, *, is_public: bool = False) -> str:
-    """The report of comparisons `ids` (none: the newest), or of bisects. Raises UsageError where they fit no single
-    document.
+def document(
+    store: Store,
+    ids: Sequence[str],
+    format: str,
+    place_of: PlaceOf = lambda _: Place(),
+    is_public: bool = False,
+) -> str:
+    """The report of comparisons `ids` (none: the newest), or of bisects. `place_of`: from a repository to what the next
+    commands must name; JSON and what is public name no place. Raises UsageError where they fit no single document.
     """
     if ids and all(store.campaign(wanted).kind == "bisect" for wanted in ids):
-        return "\n".join(_bisect(store, wanted, format, is_public=is_public) for wanted in ids)
-    found = [reported(store, wanted, is_public=is_public) for wanted in ids or [newest_judged(store)]]
+        return "\n".join(_bisect(store, wanted, format, place_of, is_public=is_public) for wanted in ids)
+    wanted_ids, is_json = ids or [newest_judged(store)], format == "json"
+    found = [reported(store, wanted, is_public=is_public, is_reworded=not is_json) for wanted in wanted_ids]
     if format == "html" and len(found) > 1:
         raise UsageError(f"one HTML page holds one comparison, not {len(found)}", "perfguard report --site DIR")
+    if not is_json and not is_public:
+        repositories = [store.campaign(str(one.verdict["id"])).repository for one in found]
+        places = [place_of(repository) for repository in repositories]
+        found = [replace(o, verdict=placed(o.verdict, place)) for o, place in zip(found, places, strict=True)]
     return _MAKERS[format](found)
 
 
@@ -51,8 +65,10 @@ def check_format(format: str) -> None:
         raise UsageError(f"-f {format!r} is none of {', '.join(FORMATS)}", "perfguard report -f html")
 
 
-def reported(store: Store, wanted: str, *, is_public: bool = False) -> Reported:
-    """A stored comparison with its latest verdict. Raises UsageError where it has none or is something else."""
+def reported(store: Store, wanted: str, *, is_public: bool = False, is_reworded: bool = True) -> Reported:
+    """A stored comparison with its latest verdict, in today's words but for JSON. Raises UsageError where it has none
+    or is something else.
+    """
     wanted = newest_judged(store) if wanted == "latest" else wanted
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
     if campaign.kind != "compare":
@@ -61,6 +77,7 @@ def reported(store: Store, wanted: str, *, is_public: bool = False) -> Reported:
         )
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
+    verdict = reworded(store, campaign, verdict) if is_reworded else verdict
     trials = store.trials(wanted)
     hypotheses = hypothesis_rows(store, campaign, verdict, trials)
     if is_public:
@@ -83,7 +100,7 @@ def hypothesis_rows(
     return []
 
 
-def _bisect(store: Store, wanted: str, format: str, *, is_public: bool) -> str:
+def _bisect(store: Store, wanted: str, format: str, place_of: PlaceOf, *, is_public: bool) -> str:
     """A bisect names commits, so that there is nothing to it without them."""
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
     if format not in BISECT_FORMATS or is_public:
@@ -93,7 +110,9 @@ def _bisect(store: Store, wanted: str, format: str, *, is_public: bool) -> str:
         )
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard bisect --resume {campaign.id}")
-    return bisect_markdown(verdict) if format == "md" else json.dumps(verdict, indent=2, ensure_ascii=False)
+    if format == "md":
+        return bisect_markdown(placed(verdict, place_of(campaign.repository)))
+    return json.dumps(verdict, indent=2, ensure_ascii=False)
 
 
 def newest_judged(store: Store) -> str:

@@ -149,5 +149,5 @@ def _next(campaign: Campaign, end: End, stopped: str) -> str:
     if stopped:
         return f"perfguard explain --experiment --resume {campaign.id}"
     if end.outcome == "INCONCLUSIVE" and end.unsettled is not None:
-        return f"perfguard runs, then perfguard show {campaign.id}-qN of the question that was not settled"
+        return f"perfguard show {campaign.id}, then extend the question that was not settled"
     return ""

@@ -65,7 +65,9 @@ def combinations(found: Sequence[Axis], *, one_at_a_time: bool) -> tuple[Setting
     else:
         rows = list(product(*(axis.values for axis in found)))
     if not 2 <= len(rows) <= len(LETTERS):
-        raise UsageError(f"{len(rows)} settings: a sweep compares 2 to {len(LETTERS)}", EXAMPLE)
+        raise UsageError(
+            f"{len(rows)} setting{'s' if len(rows) != 1 else ''}: a sweep compares 2 to {len(LETTERS)}", EXAMPLE
+        )
     return tuple(_setting(found, row) for row in rows)
 
 

@@ -178,13 +178,14 @@ def _recheck_sentence(question: Question, claim: Claim, values: Sequence[float])
     unit = question.metric.unit
     if not values:
         return "No launch gave a value, so the claimed number was not tested."
-    shown = " and ".join(f"{value:.4g} {unit}" for value in values)
+    shown = " and ".join(f"{value:.4g} {unit}".rstrip() for value in values)
+    claimed = f"{question.claimed:g} {unit}".rstrip()
     noise = "unknown here" if claim.noise is None else f"{100 * claim.noise:.2g} %"
     basis = f"tolerance {100 * claim.tolerance:.2g} %, launch noise {noise}"
     if claim.is_reproduced:
-        return f"Reproduced: claimed {question.claimed:g} {unit}, measured {shown} now ({basis})."
+        return f"Reproduced: claimed {claimed}, measured {shown} now ({basis})."
     launches = "1 launch" if len(values) == 1 else f"any of {len(values)} launches"
     return (
-        f"Not reproduced: claimed {question.claimed:g} {unit}, measured {shown} now, not in {launches} ({basis}). "
+        f"Not reproduced: claimed {claimed}, measured {shown} now, not in {launches} ({basis}). "
         "This retires the number; it accuses no commit."
     )

@@ -19,7 +19,7 @@ from perfguard.errors import HarnessError, UsageError
 from perfguard.history import history_json
 from perfguard.nightly.standing import all_series
 from perfguard.report import site
-from perfguard.report.bisect import bisect_markdown
+from perfguard.report.bisect import bisect_text
 from perfguard.report.html import comparison_html, flat
 from perfguard.report.site import Cell
 from perfguard.reporting import reported
@@ -142,7 +142,7 @@ def _campaign(store: Store, row: CampaignOverview, *, is_public: bool) -> str:
     if row.kind == "bisect":
         verdict = store.latest_verdict(row.id) or {}
         title = f"{verdict['outcome']}: {row.base} → {row.head}, {row.workload}"
-        return site.page(title, root="../", text=bisect_markdown(verdict))
+        return site.page(title, root="../", text=bisect_text(verdict))
     found = reported(store, row.id, is_public=is_public)
     return comparison_html(found.verdict, found.trials, home="../index.html")
 

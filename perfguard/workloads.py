@@ -114,7 +114,7 @@ def of_command(
 ) -> Workload:
     """A workload of one's own: without a metric the wall time of the command is measured."""
     if not command:
-        raise UsageError("no command after --", "perfguard compare BASE HEAD -- python bench.py")
+        raise UsageError("no command after --", "perfguard compare HEAD~1 HEAD -- python bench.py")
     if metric:
         name, read = metric, read or "json"
     elif better != "lower" or unit not in ("", "s") or read not in ("", "wall"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from perfguard.cli import run
 from perfguard.cli.app import app
 from perfguard.cli.reference import reference
 from perfguard.errors import EXIT_CODES
@@ -151,3 +152,21 @@ def test_the_verdicts_that_the_repository_carries_come_out_the_same_again(capsys
     assert run(["replay", "--db", str(record)]) == 0
     assert capsys.readouterr().out.count("agrees") >= 10
     assert record.read_bytes() == before
+
+
+def test_what_the_readme_quotes_of_stored_results_is_what_the_program_says(capsys):
+    page = read(ROOT / "README.md")
+    commands = re.findall(r"perfguard ((?:show|report) \S+) --db results\.db", page)
+    assert [words.split()[0] for words in commands] == ["show", "report"]
+    quotes = re.findall(r"^```\n([✗?].*?)```$", page, re.MULTILINE | re.DOTALL)
+    assert len(quotes) == 2
+    said = ""
+    for words in commands:
+        assert run([*words.split(), "--db", str(ROOT / "results.db")]) == 0
+        said += plain(capsys.readouterr().out)
+    for line in "".join(quotes).splitlines():
+        assert plain(line) in said
+
+
+def plain(text):
+    return " ".join(text.replace("&#95;", "_").replace("&#63;", "?").split())

@@ -1,7 +1,11 @@
 """A bisect's answer in one sentence, and the command to run next. Pure words on perfguard/bisect@1."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
+
+from perfguard import changes
+from perfguard.commands import what_words
 
 SHORT = 12
 
@@ -86,19 +90,25 @@ def next_step(bisect: Mapping[str, Any]) -> str:
         case "CULPRIT":
             return f"git show {bisect['culprit'][:SHORT]}"
         case "PHANTOM" if claimed and claimed["reached"] is False:
-            ends = f"{bisect['good']['revision']} {bisect['bad']['revision']}"
-            return f"perfguard bisect {ends} --find-good {claimed['value']:g} (with the same workload)"
+            ends = [_end(bisect[side]) for side in ("good", "bad")]
+            measured = what_words(bisect["workload"], [bisect["metric"]])
+            return shlex.join(["perfguard", "bisect", *ends, "--find-good", f"{claimed['value']:g}", *measured])
         case "PHANTOM":
-            return "perfguard recheck GOOD --was VALUE, if a number was believed; code did not change it"
+            return "nothing to look for in the code; if a number was believed, measure it again with recheck --was"
         case "INVALID":
-            return f"perfguard show {bisect['id']} lists every launch with its reasons"
+            return f"perfguard show {bisect['id']}, then remove the cause and search again"
     if bisect["stopped"]:
         return f"perfguard bisect --resume {bisect['id']}"
     if bisect["is_gradual"]:
-        return f"git log --oneline {bisect['good']['revision']}..{bisect['bad']['revision']}"
+        return f"git log --oneline {bisect['good']['commit'][:SHORT]}..{bisect['bad']['commit'][:SHORT]}"
     if any(reason["code"] == "ONE_SIDED" for reason in bisect["reasons"]):
         return "a new bisect with --clocks lock, below the limit that met one end only"
     return _extension(bisect, bisect["id"]) or f"a new bisect with a wider --margin than {_share(bisect['margin'])}"
+
+
+def _end(arm: Mapping[str, Any]) -> str:
+    """HEAD~1 is another commit tomorrow; only the working tree has no name of its own."""
+    return str(arm["revision"] if arm["patch_sha256"] else arm["commit"][:SHORT])
 
 
 def _extension(bisect: Mapping[str, Any], whole: str) -> str:
@@ -110,7 +120,7 @@ def _extension(bisect: Mapping[str, Any], whole: str) -> str:
 
 
 def _percent(ratio: float | None) -> str:
-    return "by an unknown amount" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
+    return "by an unknown amount" if ratio is None else changes.signed(ratio)
 
 
 def _share(margin: float) -> str:

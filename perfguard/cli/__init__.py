@@ -30,8 +30,11 @@ from perfguard.cli import speculating as speculating
 from perfguard.cli import stored as stored
 from perfguard.cli import sweeping as sweeping
 from perfguard.cli.app import app
-from perfguard.cli.options import mute
+from perfguard.cli.options import mute, place_asked
+from perfguard.cli.panels import arrange
 from perfguard.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, PerfguardError
+
+arrange(app)
 
 # Named through typer: depending on its version the class is click's or that of a copy of click inside typer.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -52,7 +55,9 @@ def _run(arguments: list[str]) -> int:
     try:
         return int(app(args=arguments, prog_name="perfguard", standalone_mode=False) or 0)
     except PerfguardError as error:
-        _show(str(error), error.next_step)
+        from perfguard.report.next_step import located
+
+        _show(str(error), located(error.next_step, place_asked(arguments)))
         return error.exit_code
     except CommandLineError as error:
         told: Any = error

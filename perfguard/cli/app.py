@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from perfguard.cli.panels import PanelledGroup
+
 FIRST_STEPS = """\
 perfguard tells whether a commit changed performance, and never reports a phantom as real.
 
@@ -22,6 +24,7 @@ perfguard COMMAND --help shows an example of each command.
 
 app = typer.Typer(
     name="perfguard",
+    cls=PanelledGroup,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

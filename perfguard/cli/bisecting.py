@@ -29,6 +29,7 @@ Paths = Annotated[
     typer.Option("--paths", help="Only commits that change this file or folder, from where you stand; repeatable."),
 ]
 Carry = Annotated[Path | None, typer.Option(help="Patch file applied to every commit, three-way.")]
+NEEDED = "two revisions or the id of a comparison are needed"
 LookForText = Annotated[str, typer.Option("--look-for", help="slower, faster or any.")]
 # What a stored comparison says already.
 FIXED = (
@@ -102,7 +103,7 @@ def _check_sides(asked: dict[str, Any]) -> None:
     # The first words of a command become the sides that are missing.
     num_sides = bool(good) + bool(asked["bad"]) - max(0, len(typed) - len(asked["command"] or ()))
     if num_sides <= 0:
-        raise UsageError("two revisions or the id of a comparison are needed", "perfguard bisect GOOD BAD -w W")
+        raise UsageError(NEEDED, "perfguard bisect HEAD~8 HEAD -- python bench.py, or perfguard bisect latest")
     if num_sides == 1 and (asked["workload"] or typed):
         how = f"-- {shlex.join(typed)}" if typed else f"-w {asked['workload']}"
         text = f"BAD is missing: {good!r} alone is the id of a comparison, which says itself what is measured"
@@ -132,7 +133,7 @@ def _bisect(asked: dict[str, Any]) -> None:
             raise typer.Exit(0)
         for line in prices:
             observer.say(line)
-        finish(story.bisect(planned, repository, store, observer), asked["json_file"])
+        finish(story.bisect(planned, repository, store, observer), store, asked["json_file"])
 
 
 def _planned(asked: dict[str, Any], repository: "Repository", config: "Config", store: "Store") -> "PlannedBisect":
@@ -275,16 +276,18 @@ def _resume(wanted: str, asked: dict[str, Any]) -> None:
     budget_s = parse_duration_s(asked["budget"], "--budget") if asked["budget"] else None
     with opened(asked, asked["repo"]) as (store, observer):
         repository = open_repository(Path(store.campaign(wanted).repository))
-        finish(story.resume(wanted, repository, store, observer, budget_s), asked["json_file"])
+        finish(story.resume(wanted, repository, store, observer, budget_s), store, asked["json_file"])
 
 
-def finish(result: dict[str, Any], json_file: str) -> None:
+def finish(result: dict[str, Any], store: "Store", json_file: str) -> None:
     from perfguard.report.bisect import render_bisect
+    from perfguard.report.next_step import placed
     from perfguard.report.terminal import open_console
 
+    place = o.place_of(store.path, store.campaign(result["id"]).repository)
     with o.verdict_output():
         if json_file:
             o.write_measured(result, json_file)
         if json_file != "-":
-            render_bisect(result, open_console())
+            render_bisect(placed(result, place), open_console())
     raise typer.Exit(result["exit_code"])

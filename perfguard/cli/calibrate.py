@@ -47,6 +47,7 @@ def calibrate(
 def _calibrate(asked: dict[str, Any]) -> None:
     from perfguard import calibrating
     from perfguard.report.calibration import render_calibration
+    from perfguard.report.next_step import placed
     from perfguard.report.terminal import open_console
 
     o.check_json(asked["json_file"])
@@ -54,11 +55,12 @@ def _calibrate(asked: dict[str, Any]) -> None:
     request = _request(asked, config)
     with opened(asked, asked["repo"]) as (store, observer):
         calibration = calibrating.calibrate(request, asked["launches"], repository, store, observer)
+        place = o.place_of(store.path, str(asked["repo"]))
     with o.verdict_output():
         if asked["json_file"]:
             o.write_measured(calibration, asked["json_file"])
         if asked["json_file"] != "-":
-            render_calibration(calibration, open_console())
+            render_calibration(placed(calibration, place), open_console())
     raise typer.Exit(calibration["exit_code"])
 
 

@@ -55,6 +55,7 @@ def check(
 def _check(asked: dict[str, Any]) -> None:
     from perfguard import experiment
     from perfguard.campaign import plan_campaign
+    from perfguard.report.next_step import placed
     from perfguard.report.terminal import open_console, render_comparison
 
     o.check_json(asked["json_file"])
@@ -63,11 +64,12 @@ def _check(asked: dict[str, Any]) -> None:
     with opened(asked, asked["repo"]) as (store, observer):
         comparison = experiment.compare(campaign, repository, store, observer)
         trials = store.trials(campaign.id, with_record=False)
+        place = o.place_of(store.path, campaign.repository)
     with o.verdict_output():
         if asked["json_file"]:
             o.write_measured(comparison, asked["json_file"])
         if asked["json_file"] != "-":
-            render_comparison(comparison, trials, open_console())
+            render_comparison(placed(comparison, place), trials, open_console())
     raise typer.Exit(CODES.get(comparison["outcome"], CANNOT_TELL))
 
 

@@ -32,6 +32,7 @@ def demo(
 
     from perfguard.demo import play, search, slow_commit, write_report
     from perfguard.report.bisect import render_bisect
+    from perfguard.report.next_step import placed
     from perfguard.report.progress import progress
     from perfguard.report.terminal import open_console, render_comparison
     from perfguard.store import open_store
@@ -43,9 +44,10 @@ def demo(
     with open_store(place / "results.db") as store, progress(open_console(sys.stderr)) as observer:
         for comparison in play(place, store, observer, seed):
             comparisons.append(comparison)
-            render_comparison(comparison, store.trials(comparison["id"], with_record=False), console)
+            at = o.place_of(store.path, str(place / "repository"))
+            render_comparison(placed(comparison, at), store.trials(comparison["id"], with_record=False), console)
         found = search(place, store, observer, seed)
-        render_bisect(found, console)
+        render_bisect(placed(found, o.place_of(store.path, str(place / "repository"))), console)
         report = write_report(place, store, comparisons, found)
     typer.echo(f"\nThe report: {report}\nEvery trial: perfguard show latest --db {place / 'results.db'}")
     typer.echo("What doctor tells of a card, on a simulated one: PERFGUARD_SIMULATED_GPU=1 perfguard doctor")

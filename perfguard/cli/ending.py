@@ -59,12 +59,14 @@ def finish_both(
 def conclude(comparison: dict[str, Any], store: "Store", hooks: "Hooks", *, is_shown: bool) -> None:
     """A verdict shown and hooks told, where more may follow."""
     from perfguard.hooks import tell_of_machine_change, tell_of_outcome
+    from perfguard.report.next_step import placed
     from perfguard.report.terminal import open_console, render_comparison
 
     with o.verdict_output():
         if is_shown:
             trials = store.trials(comparison["id"], with_record=False)
-            render_comparison(comparison, trials, open_console())
+            place = o.place_of(store.path, store.campaign(comparison["id"]).repository)
+            render_comparison(placed(comparison, place), trials, open_console())
     with o.verdict_output():
         told = (tell_of_outcome(hooks, comparison), tell_of_machine_change(hooks, comparison.get("machine_moved", ())))
         for problem in filter(None, told):

@@ -7,7 +7,7 @@ import typer
 
 from perfguard.cli import options as o
 from perfguard.cli.app import app
-from perfguard.cli.explain_experiment import by_experiment
+from perfguard.cli.explain_experiment import by_experiment, measured_in
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,26 +50,30 @@ def explain(
     if experiment:
         by_experiment(asked)
     if given := [name for name in EXPERIMENT_ONLY if asked[name]]:
-        raise UsageError(f"{', '.join(given)}: only with --experiment", "perfguard explain A B --experiment")
+        raise UsageError(
+            f"{', '.join(given)}: only with --experiment", f"perfguard explain {a or 'latest'} {b} --experiment"
+        )
     if not a:
         raise UsageError("a stored run is needed", "perfguard explain latest now")
     from perfguard.explain import explain_stored
     from perfguard.report.explanation import explanation_markdown, render_explanation
+    from perfguard.report.next_step import placed
     from perfguard.report.terminal import open_console
     from perfguard.store import open_store
 
     if format not in ("text", "md"):
-        raise UsageError(f"-f {format!r} is neither text nor md", "perfguard explain A B -f md")
+        raise UsageError(f"-f {format!r} is neither text nor md", f"perfguard explain {a} {b} -f md")
     with open_store(o.existing_database(db), read_only=True) as store:
         found = explain_stored(store, a, b, _repository(repo) if repo else None)
+        place = o.place_of(store.path, repo or measured_in(store, b if a == "now" else a))
     if json_file:
         o.write_json(found, json_file)
     if json_file == "-":
         return
     if format == "md":
-        typer.echo(explanation_markdown(found), nl=False)
+        typer.echo(explanation_markdown(placed(found, place)), nl=False)
     else:
-        render_explanation(found, open_console())
+        render_explanation(placed(found, place), open_console())
 
 
 @app.command()

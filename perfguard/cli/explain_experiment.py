@@ -13,6 +13,7 @@ from perfguard.errors import UsageError
 if TYPE_CHECKING:
     from perfguard.policy import Policy
     from perfguard.records import Campaign
+    from perfguard.report.next_step import Place
     from perfguard.store import Store
     from perfguard.subject.repository import Repository
 
@@ -35,12 +36,16 @@ def by_experiment(asked: dict[str, Any]) -> NoReturn:
             campaign = _campaign(asked, store, repository)
             observer.say(f"search {campaign.id}: {len(campaign.method['factors'])} factors differ")
             result = search(campaign, repository, store, observer)
-    _finish(result, asked)
+        place = o.place_of(store.path, str(repository.root))
+    _finish(result, place, asked)
 
 
 def _refuse_unclear(asked: dict[str, Any]) -> None:
     if asked["format"] not in ("text", "md"):
-        raise UsageError(f"-f {asked['format']!r} is neither text nor md", "perfguard explain A B --experiment -f md")
+        raise UsageError(
+            f"-f {asked['format']!r} is neither text nor md",
+            f"perfguard explain {asked['a'] or 'latest'} {asked['b']} --experiment -f md",
+        )
     if asked["resume"]:
         changed = [name for name, value in asked.items() if value and name not in SAME_ON_RESUME]
         if changed:
@@ -91,15 +96,22 @@ def _policy(asked: dict[str, Any], repository: "Repository") -> "Policy":
 
 
 def _repository(store: "Store", wanted: str, repo: str) -> "Repository":
-    from perfguard.explain import TRIAL
     from perfguard.subject.repository import open_repository
+
+    return open_repository(Path(repo or measured_in(store, wanted)))
+
+
+def measured_in(store: "Store", wanted: str) -> str:
+    """The repository of a stored run, ID:side or one trial."""
+    from perfguard.explain import TRIAL
 
     name = wanted.partition(":")[0]
     one_trial = TRIAL.match(name)
-    return open_repository(Path(repo or store.campaign(one_trial["campaign"] if one_trial else name).repository))
+    return store.campaign(one_trial["campaign"] if one_trial else name).repository
 
 
-def _finish(result: dict[str, Any], asked: dict[str, Any]) -> NoReturn:
+def _finish(result: dict[str, Any], place: "Place", asked: dict[str, Any]) -> NoReturn:
+    from perfguard.report.next_step import placed
     from perfguard.report.search import render_search, search_markdown
     from perfguard.report.terminal import open_console
 
@@ -108,7 +120,7 @@ def _finish(result: dict[str, Any], asked: dict[str, Any]) -> NoReturn:
             o.write_measured(result, asked["json_file"])
         if asked["json_file"] != "-":
             if asked["format"] == "md":
-                typer.echo(search_markdown(result), nl=False)
+                typer.echo(search_markdown(placed(result, place)), nl=False)
             else:
-                render_search(result, open_console())
+                render_search(placed(result, place), open_console())
     raise typer.Exit(result["exit_code"])

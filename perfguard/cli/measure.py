@@ -215,6 +215,7 @@ def run_(
 
 def _one_side(asked: dict[str, Any], kind: str) -> None:
     from perfguard import single
+    from perfguard.report.next_step import placed
     from perfguard.report.single import render_single
     from perfguard.report.terminal import open_console
 
@@ -227,11 +228,12 @@ def _one_side(asked: dict[str, Any], kind: str) -> None:
             result = single.recheck(request, metric, repository, store, observer)
         else:
             result = single.run(request, asked["trials"], repository, store, observer)
+        place = o.place_of(store.path, str(asked["repo"]))
     with o.verdict_output():
         if asked["json_file"]:
             o.write_measured(result, asked["json_file"])
         if asked["json_file"] != "-":
-            render_single(result, open_console())
+            render_single(placed(result, place), open_console())
     raise typer.Exit(result["exit_code"])
 
 

@@ -90,6 +90,7 @@ def pin(
 
     from perfguard.nightly.pins import set_pin, shown_pins
     from perfguard.store import open_store
+    from perfguard.workloads import find
 
     if not revision:
         with open_store(o.existing_database(db), read_only=True) as store:
@@ -97,12 +98,14 @@ def pin(
         for one in pins:
             typer.echo(f"{one.workload or 'all workloads'}: {one.commit_sha[:12]} {one.revision} since {one.pinned_at}")
         if not pins:
-            typer.echo("no reference is pinned yet\nnext: perfguard pin v1.0")
+            typer.echo("no reference is pinned yet\nnext: perfguard pin HEAD")
         return
     repository, config = open_project(repo)
     if config.nightly.get("reference") and not workload:
         named = config.nightly["reference"]
         raise UsageError(f"{config.path} names the reference: {named!r}", f"change it in {config.path}")
+    if workload:
+        find(workload, config.workloads)
     with open_store(o.database(db, repo)) as store:
         found, is_new = set_pin(revision, workload, repository, store, datetime.now(UTC))
     word = "pinned" if is_new else "is pinned already"

@@ -4,12 +4,16 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from perfguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfguard.report.next_step import Place
 
 Db = Annotated[str, typer.Option("--db", help="Results database. Default: .perfguard/results.db of the project.")]
 Repo = Annotated[Path, typer.Option("--repo", help="Git repository. Default: the one you stand in.")]
@@ -73,11 +77,37 @@ def database(db: str, start: Path) -> Path:
     return Path(db) if db else project_folder(start) / ".perfguard" / "results.db"
 
 
+def place_of(db: Path, repository: str = ".") -> "Place":
+    """What the next command must name to find this database (as it was typed) and this repository from here."""
+    from perfguard.report.next_step import Place
+
+    here, there = Path.cwd(), Path(repository)
+    is_default = db.resolve() == database("", here).resolve()
+    is_here = _git_folder(there) == _git_folder(here) or not there.is_dir()
+    return Place(db="" if is_default else str(db), repo="" if is_here else repository)
+
+
+def place_asked(arguments: list[str]) -> "Place":
+    """The database and the repository that a command line names, for the next one after an error."""
+    from perfguard.report.next_step import Place
+
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    pairs = [word.split("=", 1) for word in ours if word.startswith("--") and "=" in word]
+    named = dict(pairwise(ours)) | {pair[0]: pair[1] for pair in pairs}
+    return Place(db=named.get("--db", ""), repo=named.get("--repo", ""))
+
+
+def _git_folder(start: Path) -> Path | None:
+    start = start.resolve()
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+
+
 def existing_database(db: str) -> Path:
     """The results database of a command that only reads."""
     path = database(db, Path.cwd())
     if not path.exists():
-        raise UsageError(f"no results database at {path}", "perfguard compare HEAD~1 HEAD -- python bench.py")
+        measure = "perfguard compare HEAD~1 HEAD -- python bench.py, or name one with --db"
+        raise UsageError(f"no results database at {path}", measure)
     return path
 
 

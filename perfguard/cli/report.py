@@ -33,7 +33,7 @@ def report(
         return
     check_format(format)
     with open_store(o.existing_database(db), read_only=True) as store:
-        text = document(store, ids or [], format, is_public=public)
+        text = document(store, ids or [], format, lambda repository: o.place_of(store.path, repository), public)
     if output is None:
         typer.echo(text)
         return

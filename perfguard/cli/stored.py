@@ -33,7 +33,8 @@ def runs(
     """
     from dataclasses import asdict
 
-    from perfguard.report.terminal import open_console, render_runs
+    from perfguard.report.runs import render_runs
+    from perfguard.report.terminal import open_console
 
     with _reading(db) as store:
         rows = [asdict(row) for row in store.campaigns(limit)]
@@ -49,8 +50,10 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
 
     Example: perfguard show latest
     """
+    from perfguard.replay import reworded
     from perfguard.report.bisect import render_bisect
     from perfguard.report.calibration import render_calibration
+    from perfguard.report.next_step import placed
     from perfguard.report.search import render_search
     from perfguard.report.show import render_show
     from perfguard.report.single import render_single
@@ -59,22 +62,24 @@ def show(id: Id = "latest", db: o.Db = "", json_file: o.Json = "") -> None:
 
     with _reading(db) as store:
         campaign, verdict = store.campaign(id), store.latest_verdict(id)
+        shown = reworded(store, campaign, verdict) if verdict and campaign.kind == "compare" else verdict
+        place = o.place_of(store.path, campaign.repository)
         blocks, trials = store.blocks(id), store.trials(id, with_record=False)
     if json_file:
         o.write_json({"id": campaign.id, "verdict": verdict, "trials": [_trial_json(t) for t in trials]}, json_file)
     if json_file == "-":
         return
-    console = open_console()
+    console, shown = open_console(), None if shown is None else placed(shown, place)
     is_comparison = campaign.kind in ("compare", "control")
-    render_show(campaign, blocks, trials, verdict if is_comparison else None, console)
-    if verdict is not None and not is_comparison:
+    render_show(campaign, blocks, trials, shown if is_comparison else None, console)
+    if shown is not None and not is_comparison:
         drawn = {
             "calibrate": render_calibration,
             "bisect": render_bisect,
             "sweep": render_sweep,
             "search": render_search,
         }
-        drawn.get(campaign.kind, render_single)(verdict, console)
+        drawn.get(campaign.kind, render_single)(shown, console)
 
 
 def _trial_json(trial: Any) -> dict[str, Any]:

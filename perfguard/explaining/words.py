@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from perfguard import changes
 from perfguard.explaining import facts as f
 from perfguard.explaining.explanation import NOT_SET, REDACTED, Difference, Explanation, MetricChange
 
@@ -96,14 +97,14 @@ def _numbers(found: Explanation) -> str:
         return "No metric was measured on both sides, so there is no difference in numbers to explain."
     primary = [change for change in found.changes if change.metric.primary] or list(found.changes)
     change = max(primary, key=lambda one: abs(one.judged.change))
-    percent = math.expm1(change.judged.change) * 100
+    slowdown = changes.slowdown(1.0, math.exp(change.judged.change), change.metric.better)
     moved = f"{change.metric.name} went from {median(change.a):.4g} to {median(change.b):.4g} {change.metric.unit}"
     basis = {
         "ruled out": "more than launch noise makes",
         "possible": "no more than launch noise makes by itself, so there may be nothing to explain",
         "unknown": "and how much launch noise makes is not known",
     }[noise.state]
-    return f"{moved} ({percent:+.1f} %), {basis}."
+    return f"{moved} (slowdown {changes.signed(slowdown)}), {basis}."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -99,4 +99,4 @@ def _sentence(workloads: Sequence[Mapping[str, Any]], exit_code: int) -> str:
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     accepted = sum(entry["acked"] is not None for entry in workloads)
     more = f"; {accepted} REGRESSION accepted" if accepted else ""
-    return f"{len(workloads)} workloads: {counted}{more}; exit code {exit_code}."
+    return f"{len(workloads)} workload{'s' if len(workloads) != 1 else ''}: {counted}{more}; exit code {exit_code}."

@@ -36,7 +36,7 @@ def wishes_of(
     where = f"{config.path or 'perfguard.toml'} [nightly]"
     chosen = list(names) or _names(table, where)
     if not chosen:
-        raise UsageError(f"{where} names no workloads", f"[nightly] {EXAMPLE}")
+        raise UsageError(f"{where} names no workloads", f"printf '[nightly]\\n{EXAMPLE}\\n' >> perfguard.toml")
     text = budget or _typed(table, "budget", str, "", where)
     return Wishes(
         workloads=tuple(find(name, config.workloads) for name in dict.fromkeys(chosen)),

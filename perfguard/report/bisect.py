@@ -4,13 +4,14 @@ the console it prints to.
 `bisect` follows perfguard/bisect@1 everywhere.
 """
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from perfguard.report import foreign, outcomes, units
+from perfguard.report import foreign, next_step, outcomes, terminal, units
 from perfguard.report.bars import bars
 
 # Columns of a full bar; with sha, probability and subject a line stays below 100.
@@ -26,8 +27,14 @@ SHORT = 12
 def render_bisect(bisect: Mapping[str, Any], console: Console) -> None:
     """The answer in a sentence, the picture, the log of readings, what it cost, what to do next."""
     _render(bisect, console)
-    if bisect["next"]:
-        _line(console, f"next: {bisect['next']}", "bold")
+    terminal.render_next(bisect["next"], console)
+
+
+def bisect_text(bisect: Mapping[str, Any]) -> str:
+    """The same as plain text, for a page."""
+    out = io.StringIO()
+    render_bisect(bisect, terminal.open_console(out))
+    return out.getvalue()
 
 
 def _render(bisect: Mapping[str, Any], console: Console) -> None:
@@ -48,7 +55,7 @@ def _render(bisect: Mapping[str, Any], console: Console) -> None:
 
 def bisect_markdown(bisect: Mapping[str, Any]) -> str:
     """The same as Markdown, for an issue or a merge request."""
-    return "\n\n".join([*_markdown(bisect), f"Next: {foreign.code(bisect['next'])}"]) + "\n"
+    return "\n\n".join([*_markdown(bisect), f"Next: {next_step.markdown(bisect['next'])}"]) + "\n"
 
 
 def _markdown(bisect: Mapping[str, Any]) -> list[str]:

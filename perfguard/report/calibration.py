@@ -20,7 +20,7 @@ def render_calibration(calibration: Mapping[str, Any], console: Console) -> None
         terminal.render_facts(_costs(calibration), console)
     if calibration["next"]:
         console.print()
-        terminal.render_facts({"next:": calibration["next"]}, console)
+        terminal.render_next(calibration["next"], console)
 
 
 def _head(calibration: Mapping[str, Any]) -> dict[str, object]:

@@ -26,7 +26,7 @@ def render_clocks(result: Mapping[str, Any], console: Console) -> None:
 
 def _show(result: Mapping[str, Any], console: Console) -> None:
     if result["why"]:
-        terminal.render_facts({"no GPU:": result["why"]}, console)
+        terminal.render_text(f"no GPU: {result['why']}", console)
     rows = [_row(uuid, fields, result["locked"].get(uuid)) for uuid, fields in result["gpus"].items()]
     if rows:
         terminal.render_rows(COLUMNS, rows, console)

@@ -6,10 +6,11 @@ from typing import Any
 
 from rich.console import Console
 
-from perfguard.report import foreign, terminal, units
+from perfguard import changes
+from perfguard.report import foreign, next_step, terminal, units
 
 COLUMNS = ("hypothesis", "state", "evidence")
-CHANGE_COLUMNS = ("metric", "A", "B", "change", "launch noise", "larger than noise")
+CHANGE_COLUMNS = ("metric", "A", "B", "slowdown of B", "launch noise", "larger than noise")
 MAX_EVENTS = 5
 SHOWN = 5
 DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
@@ -26,10 +27,11 @@ def render_explanation(explanation: Mapping[str, Any], console: Console) -> None
     render_hypotheses(rows(explanation), console)
     console.print()
     conclusions = explanation["conclusions"]
-    facts = {"can be concluded": conclusions["can"], "cannot": conclusions["cannot"], "next": explanation["next"]}
+    facts = {"can be concluded": conclusions["can"], "cannot": conclusions["cannot"]}
     if explanation.get("timeline"):
         facts["meanwhile"] = _meanwhile(explanation["timeline"])
     terminal.render_facts(facts, console)
+    terminal.render_next(explanation["next"], console)
 
 
 def rows(explanation: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -70,7 +72,8 @@ def explanation_markdown(explanation: Mapping[str, Any]) -> str:
         parts.append(_table(CHANGE_COLUMNS, [_change(metric) for metric in explanation["metrics"]]))
     parts += [hypotheses_markdown(rows(explanation))]
     parts += [f"What can be concluded: {foreign.markdown(conclusions['can'])}"]
-    parts += [f"What cannot: {foreign.markdown(conclusions['cannot'])}", f"Next: {foreign.code(explanation['next'])}"]
+    parts += [f"What cannot: {foreign.markdown(conclusions['cannot'])}"]
+    parts += [f"Next: {next_step.markdown(explanation['next'])}"]
     if explanation.get("timeline"):
         parts.append(f"Meanwhile: {foreign.markdown(_meanwhile(explanation['timeline']))}")
     return "\n\n".join(parts) + "\n"
@@ -111,8 +114,9 @@ def _change(metric: Mapping[str, Any]) -> tuple[str, ...]:
     unit = metric["unit"]
     sides = (f"{units.value(metric[f'{s}_median'], unit)} ({metric[f'{s}_launches']})" for s in ("a", "b"))
     noise = "unknown" if metric["noise"] is None else f"{units.share(metric['noise'])} ({metric['noise_basis']})"
+    slowdown = changes.slowdown(1.0, 1.0 + metric["change"], metric["better"])
     is_larger = {None: "unknown", True: "yes", False: "no"}[metric["is_larger_than_noise"]]
-    return (metric["name"], *sides, units.slowdown(1 + metric["change"]), noise, is_larger)
+    return (metric["name"], *sides, changes.signed(slowdown), noise, is_larger)
 
 
 def _meanwhile(timeline: Mapping[str, Any]) -> str:

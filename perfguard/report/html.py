@@ -12,8 +12,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from perfguard import changes
 from perfguard.records import Trial
-from perfguard.report import conditions, foreign, machine, outcomes, plots, raw, reproduce, speculate, units
+from perfguard.report import conditions, foreign, machine, next_step, outcomes, plots, raw, reproduce, speculate, units
 from perfguard.report.gain_plot import gain_plot
 
 # A longer text of others (a commit message of megabytes) is cut on the page and in what it carries.
@@ -43,12 +44,14 @@ def comparison_html(
     return page.render(
         c=comparison,
         home=home,
+        next_pieces=next_step.pieces(_cut(foreign.one_line(comparison.get("next") or ""))),
         headline=_cut(outcomes.headline(comparison)),
         engine=[_cut(line) for line in outcomes.engine(comparison)],
         outcome_kind=str(comparison["outcome"]).lower(),
         facts=_facts(comparison, measured),
         intervals=Markup(plots.intervals(comparison)),
         columns=outcomes.COLUMNS,
+        legend=changes.LEGEND,
         metrics=[outcomes.metric_cells(metric, comparison.get("margin")) for metric in comparison["metrics"]],
         claimed=_claimed(comparison),
         trial_plots=_trial_plots(comparison, measured),
@@ -93,7 +96,7 @@ def _facts(comparison: Mapping[str, Any], measured: Sequence[Trial]) -> list[tup
         ("margin", units.share(comparison.get("margin"))),
         ("alpha", units.share(comparison.get("alpha"))),
         ("seed", str(comparison.get("seed"))),
-        ("measured", str(comparison.get("created_at", ""))),
+        ("measured", units.moment(str(comparison.get("created_at", "")))),
         ("id", str(comparison["id"])),
     ]
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from perfguard import changes
 from perfguard.records import Trial
-from perfguard.report import foreign, machine, outcomes, speculate, strips
+from perfguard.report import foreign, machine, next_step, outcomes, speculate, strips
 
 # GitHub refuses a comment of 65,536 characters or more.
 LIMIT = 65_000
@@ -72,10 +73,12 @@ def _speculation(comparison: Mapping[str, Any]) -> str:
 
 
 def metrics_table(comparison: Mapping[str, Any]) -> str:
-    """All metrics with intervals and outcomes, as a Markdown table."""
+    """All metrics with intervals and outcomes, as a Markdown table, and which sign means what."""
     rows = [outcomes.metric_cells(metric, comparison.get("margin")) for metric in comparison["metrics"]]
     lines = [outcomes.COLUMNS, (":--", *["--:"] * 6, ":--"), *(tuple(map(_foreign, row)) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    is_measured = any(metric.get("slowdown") is not None for metric in comparison["metrics"])
+    return f"{table}\n\n{changes.LEGEND}" if is_measured else table
 
 
 def _sides(comparison: Mapping[str, Any]) -> str:
@@ -118,7 +121,7 @@ def _conclusions(comparison: Mapping[str, Any]) -> str:
         lines += [f"What can be concluded: {_foreign(conclusions['can'])}"]
         lines += [f"What cannot: {_foreign(conclusions['cannot'])}"]
     if comparison.get("next"):
-        lines += [f"Next: {foreign.code(comparison['next'][:_MAX_ITEM])}"]
+        lines += [f"Next: {next_step.markdown(comparison['next'][:_MAX_ITEM])}"]
     return "\n\n".join(lines)
 
 

@@ -3,11 +3,11 @@
 Must quote whatever others wrote, so that a line can be pasted into a shell as it stands.
 """
 
-import json
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from perfguard.commands import parameter, what_words
 from perfguard.report import foreign
 from perfguard.trial.secrets import REDACTED
 
@@ -30,7 +30,7 @@ def with_perfguard(comparison: Mapping[str, Any]) -> list[str]:
         words += ["--env", name if value == REDACTED else f"{name}={value}"]
     for side in SIDES if not are_modes else ():
         words += _of_side(side, comparison[side])
-    words += _what(comparison)
+    words += what_words(comparison["workload"], comparison["metrics"])
     patched = [side for side in SIDES if comparison[side].get("patch_sha256")]
     lines = [f"# {' and '.join(patched)}: with uncommitted changes, kept in the results database"] if patched else []
     return [foreign.one_line(line) for line in (*lines, shlex.join(words))]
@@ -59,41 +59,12 @@ def _of_side(side: str, arm: Mapping[str, Any]) -> list[str]:
         # The value of a secret is never stored: it is taken from the environment again.
         words += [f"--{side}-env", name if value == REDACTED else f"{name}={value}"]
     for name, value in arm.get("params", {}).items():
-        words += [f"--{side}-set", f"{name}={_parameter(value)}"]
+        words += [f"--{side}-set", f"{name}={parameter(value)}"]
     return [*words, f"--{side}-python", str(arm["python"])] if arm.get("python") else words
-
-
-def _what(comparison: Mapping[str, Any]) -> list[str]:
-    """What was measured: a command with its metric, or a workload by name with parameters and modes.
-
-    Verdicts of an older perfguard hold neither setup nor how the metric was read.
-    """
-    workload, metrics = comparison["workload"], comparison["metrics"]
-    setup = ["--setup", str(workload["setup"])] if workload.get("setup") else []
-    if workload.get("command") and len(metrics) == 1:
-        return [*_metric(metrics[0], str(workload.get("read", ""))), *setup, "--", *map(str, workload["command"])]
-    words = ["-w", str(workload["name"]), *setup]
-    for name, value in workload.get("params", {}).items():
-        words += ["--set", f"{name}={_parameter(value)}"]
-    modes = workload.get("modes", ())
-    return [*words, "--modes", str(modes[0])] if len(modes) == 1 else words
-
-
-def _metric(metric: Mapping[str, Any], read: str) -> list[str]:
-    """None for the wall time, which is measured where no metric is named."""
-    if metric["name"] == "wall" and read in ("", "wall"):
-        return []
-    words = ["--metric", str(metric["name"]), "--better", str(metric["better"])]
-    words += ["--unit", str(metric["unit"])] if metric["unit"] else []
-    return [*words, "--read", read] if read not in ("", "json") else words
 
 
 def _assigned(name: str, value: Any) -> str:
     return f'{name}="${name}"' if value == REDACTED else f"{name}={shlex.quote(str(value))}"
-
-
-def _parameter(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _runner(workload: Mapping[str, Any], arm: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ def render_search(result: Mapping[str, Any], console: Console) -> None:
     console.print()
     terminal.render_rows(QUESTIONS, _questions(result), console)
     if result["next"]:
-        terminal.render_facts({"next:": result["next"]}, console)
+        terminal.render_next(result["next"], console)
 
 
 def search_markdown(result: Mapping[str, Any]) -> str:

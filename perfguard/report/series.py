@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from perfguard import changes
 from perfguard.report import foreign, units
 from perfguard.report.bars import bars
 
@@ -31,7 +32,7 @@ def _lines(series: Mapping[str, Any]) -> list[tuple[str, str]]:
     values = [value for _, _, value in nights]
     name = f"{series['workload']} {series['metric']}".strip()
     machine = f", machine {series['machine'][:12]}" if series["machine"] else ""
-    head = f"{name}  ({len(values)} nights, {nights[0][0][:10]} to {nights[-1][0][:10]}{machine})"
+    head = f"{name}  ({units.counted(len(values), 'night')}, {nights[0][0][:10]} to {nights[-1][0][:10]}{machine})"
     ends = f"{units.number(min(values))} to {units.number(max(values))}"
     lines = [(head, "bold"), (f"  {sparkline(values)}  {ends}", "")]
     changes = series["change_points"]
@@ -61,10 +62,11 @@ def _marks(count: int, indices: Sequence[int]) -> str:
 
 
 def _told(change: Mapping[str, Any], better: str) -> str:
-    direction = "worse" if (change["after"] > change["before"]) == (better == "lower") else "better"
+    slowdown = changes.slowdown(change["before"], change["after"], better)
+    direction = "worse" if slowdown > 1 else "better"
     commits = f"{change['last_good'][:12]}..{change['commit'][:12]}"
     levels = f"{units.number(change['before'])} → {units.number(change['after'])}"
-    return f"{change['time'][:10]}  {levels}  {change['change']:+.1%} ({direction})  {commits}"
+    return f"{change['time'][:10]}  {levels}  slowdown {changes.signed(slowdown)} ({direction})  {commits}"
 
 
 def _line(console: Console, content: str, style: str = "") -> None:

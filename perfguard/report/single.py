@@ -24,7 +24,7 @@ def render_single(result: Mapping[str, Any], console: Console) -> None:
     if "explanation" in result:
         console.print()
         render_hypotheses(rows(result["explanation"]), console)
-        terminal.render_facts({"next": result["explanation"]["next"]}, console)
+        terminal.render_next(result["explanation"]["next"], console)
     if "metrics" in result:
         console.print()
         terminal.render_rows(("metric", "median", "launches"), [_cells(m) for m in result["metrics"]], console)

@@ -11,6 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from perfguard import changes
 from perfguard.report import outcomes, series_plot, units
 from perfguard.report.html import environment
 
@@ -87,7 +88,7 @@ def campaign_rows(rows: Sequence[Mapping[str, Any]], paged: frozenset[str], root
 CAMPAIGN_COLUMNS = ("id", "begun (UTC)", "kind", "workload", "commits", "outcome")
 NIGHT_COLUMNS = ("night (UTC)", "outcome", "slowdown", "search", "workload", "head")
 NOTICE_COLUMNS = ("night (UTC)", "notice")
-CHANGE_COLUMNS = ("night", "commits", "level", "change")
+CHANGE_COLUMNS = ("night", "commits", "level", "slowdown")
 
 
 def night_rows(nights: Sequence[Mapping[str, Any]], paged: frozenset[str]) -> list[tuple[Cell, ...]]:
@@ -134,7 +135,7 @@ def drawn(series: Mapping[str, Any], root: str, paged: frozenset[str]) -> Drawn:
     machine = f", machine {series['machine'][:12]}" if series["machine"] else ""
     first, last = series["nights"][0][0][:10], series["nights"][-1][0][:10]
     return Drawn(
-        heading=f"{series['metric']}: {series['points']} nights, {first} to {last}{machine}",
+        heading=f"{series['metric']}: {units.counted(series['points'], 'night')}, {first} to {last}{machine}",
         ratio=Markup(series_plot.ratio_plot(series)),
         reference=Markup(series_plot.reference_plot(series)),
         changes=tuple(_change_row(series, change, root, paged) for change in series["change_points"]),
@@ -145,11 +146,11 @@ def drawn(series: Mapping[str, Any], root: str, paged: frozenset[str]) -> Drawn:
 def _change_row(
     series: Mapping[str, Any], change: Mapping[str, Any], root: str, paged: frozenset[str]
 ) -> tuple[Cell, ...]:
-    is_worse = (change["after"] > change["before"]) == (series["better"] == "lower")
+    slowdown = changes.slowdown(change["before"], change["after"], series["better"])
     campaign = series["campaigns"][change["index"]]
     return (
         Cell(text=change["time"][:10], href=f"{root}{campaign_path(campaign)}" if campaign in paged else ""),
         Cell(text=f"{change['last_good'][:12]}..{change['commit'][:12]}"),
         Cell(text=f"{units.number(change['before'])} → {units.number(change['after'])}"),
-        Cell(text=f"{change['change']:+.1%} ({'worse' if is_worse else 'better'})"),
+        Cell(text=f"{changes.signed(slowdown)} ({'worse' if slowdown > 1 else 'better'})"),
     )

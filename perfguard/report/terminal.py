@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from perfguard import changes
 from perfguard.records import Trial
-from perfguard.report import foreign, machine, outcomes, speculate, strips, units
+from perfguard.report import foreign, machine, next_step, outcomes, speculate, strips, units
 
 MAX_COLUMNS = 100
 # Into a file or a pipe no line is broken: width belongs to whoever reads it.
@@ -73,6 +74,8 @@ def _metrics(comparison: Mapping[str, Any], console: Console) -> None:
         cells = outcomes.metric_cells(metric, comparison.get("margin"))
         table.add_row(*(_text(cell) for cell in cells[:-1]), _text(cells[-1], outcomes.style(metric["outcome"])))
     console.print(table)
+    if any(metric.get("slowdown") is not None for metric in comparison["metrics"]):
+        _line(console, changes.LEGEND, "dim")
     console.print()
 
 
@@ -114,30 +117,14 @@ def _conclusions(comparison: Mapping[str, Any], console: Console) -> None:
         console.print()
         _line(console, f"What can be concluded: {conclusions['can']}")
         _line(console, f"What cannot: {conclusions['cannot']}")
-    if comparison.get("next"):
-        _line(console, f"next: {comparison['next']}", "bold")
+    render_next(str(comparison.get("next") or ""), console)
 
 
-def render_runs(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
-    """`rows`: overviews of stored campaigns as mappings, see perfguard.store.CampaignOverview; newest first."""
-    if not rows:
-        _line(console, "Nothing is stored yet. next: perfguard compare BASE HEAD")
-        return
-    table = _table(("id", "kind", "workload", "base", "head", "outcome", "ok", "not ok"), right=("ok", "not ok"))
-    for row in rows:
-        outcome = str(row["outcome"]) or str(row["status"])
-        not_ok = int(row["num_invalid"]) + int(row["num_crashed"]) + int(row["num_timed_out"])
-        cells = (row["id"], row["kind"], row["workload"], _revision(row, "base"), _revision(row, "head"))
-        numbers = (_text(row["num_ok"]), _text(not_ok))
-        shown = outcomes.signed(outcome) if row["outcome"] else outcome
-        table.add_row(*map(_text, cells), _text(shown, outcomes.style(outcome)), *numbers)
-    console.print(table)
-
-
-def _revision(row: Mapping[str, Any], side: str) -> str:
-    """A name that moves is followed by the commit it meant."""
-    name, commit = str(row[side]), str(row[f"{side}_commit"])
-    return name if commit.startswith(name) and name else f"{name} {commit[:9]}".strip()
+def render_next(advice: str, console: Console) -> None:
+    """A command, and on lines of their own what else to do. A command is not cut and not folded: it is to be copied."""
+    for number, line in enumerate(next_step.lines(advice)):
+        text = Text(foreign.one_line(f"{'next:' if number == 0 else '     '} {line}"), style="bold")
+        console.print(text, soft_wrap=True)
 
 
 def render_builds(rows: Sequence[Mapping[str, Any]], folder: str, console: Console) -> None:
@@ -161,6 +148,20 @@ def render_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], consol
     table = _table(columns)
     for row in rows:
         table.add_row(*map(_text, row))
+    console.print(table)
+
+
+def render_styled(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    styles: Mapping[int, Sequence[str]],
+    console: Console,
+    right: Sequence[str] = (),
+) -> None:
+    """A table some of whose columns (by place) have a style a row, see `outcomes.style`."""
+    table = _table(columns, right)
+    for number, row in enumerate(rows):
+        table.add_row(*(_text(cell, styles[k][number] if k in styles else "") for k, cell in enumerate(row)))
     console.print(table)
 
 

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from perfguard import changes
+
 MISSING = "–"
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -66,14 +68,14 @@ def told_apart(base: float | None, head: float | None) -> tuple[str, str]:
 
 def slowdown(ratio: float | None) -> str:
     """1.031 is "+3.1 %". Two decimals below one percent, where launch noise of a good machine lies."""
-    return MISSING if ratio is None else f"{_percent(ratio)} %"
+    return MISSING if ratio is None else changes.signed(ratio)
 
 
 def interval(low: float | None, high: float | None) -> str:
     """+2.7 to +3.5 %; a bound that could not be computed is missing."""
     if low is None or high is None:
         return MISSING
-    return f"{_percent(low)} to {_percent(high)} %"
+    return changes.interval(low, high)
 
 
 def share(part: float | None) -> str:
@@ -83,6 +85,11 @@ def share(part: float | None) -> str:
 
 def probability(p: float | None) -> str:
     return MISSING if p is None else f"{p:.2g}"
+
+
+def moment(utc: str) -> str:
+    """2026-11-30 09:54 UTC, of a time as it is stored."""
+    return f"{utc[:16].replace('T', ' ')} UTC" if utc.endswith(("+00:00", "Z")) else utc
 
 
 def counted(number: int, noun: str) -> str:
@@ -100,10 +107,3 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-
-
-def _percent(ratio: float) -> str:
-    change = (ratio - 1) * 100
-    rounded = round(change, 1 if abs(change) >= 0.995 else 2)
-    decimals = 1 if abs(rounded) >= 1 else 2
-    return f"{rounded:+.{decimals}f}" if rounded else "0.00"

@@ -3,6 +3,7 @@
 Effects are logs (up is worse) and are shown as percent; odds are counted, never modelled.
 """
 
+from perfguard import changes
 from perfguard.records import Extension, Reason
 from perfguard.stats.design import Rules
 from perfguard.stats.effects import Estimate, Series, as_ratio
@@ -13,7 +14,7 @@ from perfguard.stats.placebo import Placebo, tolerance
 
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed percentage: 0.03 is +3.0 %."""
-    return f"{100 * (as_ratio(log_ratio) - 1):+.3g} %"
+    return changes.signed(as_ratio(log_ratio))
 
 
 def size(log_ratio: float) -> str:

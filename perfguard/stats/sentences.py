@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from perfguard import changes
 from perfguard.records import Decision, Metric, MetricResult, Outcome, Reason
 
 # Reasons that come before any speed.
@@ -19,11 +20,11 @@ def _body(decision: Decision, margin: float, num_blocks: int) -> str:
     decisive = [result for result in primaries if result.outcome is decision.outcome]
     match decision.outcome:
         case Outcome.REGRESSION | Outcome.IMPROVEMENT:
-            return f"head is {_each(decisive)}: confirmed by fresh blocks"
+            return f"head is {_words(decisive)}: {_each(decisive)}; confirmed by fresh blocks"
         case Outcome.SUSPECT:
-            return f"head may be {_each(decisive)}: {_text(decision.reasons, 'not confirmed')}"
+            return f"head may be {_words(decisive)}: {_each(decisive)}; {_text(decision.reasons, 'not confirmed')}"
         case Outcome.EQUIVALENT:
-            return f"no change beyond {percent(margin)} %: head is {_each(primaries)}"
+            return f"no change beyond {percent(margin)} %: slowdown of head {_each(primaries)}"
         case Outcome.INVALID:
             return f"nothing can be concluded: {_text(decision.reasons, 'the comparison is invalid')}"
     return f"undecided after {num_blocks} blocks{_so_far(decisive)}{_needed(decision.blocks_needed)}"
@@ -31,7 +32,7 @@ def _body(decision: Decision, margin: float, num_blocks: int) -> str:
 
 def _so_far(results: Sequence[MetricResult]) -> str:
     measured = [result for result in results if result.slowdown is not None]
-    return f": head is {_each(measured)}" if measured else ""
+    return f": slowdown of head {_each(measured)}" if measured else ""
 
 
 def _needed(blocks: int | None) -> str:
@@ -40,19 +41,21 @@ def _needed(blocks: int | None) -> str:
     return f"; about {blocks:,} more block{'s are' if blocks != 1 else ' is'} needed"
 
 
+def _words(results: Sequence[MetricResult]) -> str:
+    said = [word(r.metric, 1 if r.slowdown >= 1 else -1) for r in results if r.slowdown is not None]
+    return " and ".join(dict.fromkeys(said)) or "different"
+
+
 def _each(results: Sequence[MetricResult]) -> str:
     return " and ".join(change(result) for result in results)
 
 
 def change(result: MetricResult) -> str:
-    """ "3.1 % slower on decode_throughput (95 % interval 2.7 to 3.5 %)": head against base."""
+    """ "+3.1 % on decode_throughput (95 % interval +2.7 to +3.5 %)": head against base, as every table shows it."""
     if result.slowdown is None or result.ci_low is None or result.ci_high is None:
         return f"not measured on {result.metric.name}"
-    sign = 1 if result.slowdown >= 1 else -1
-    # Seen from the faster side a slowdown of 0.97 is 3 % less of it; the interval turns with it.
-    low, high = sorted(sign * (bound - 1) for bound in (result.ci_low, result.ci_high))
-    size = f"{percent(sign * (result.slowdown - 1))} % {word(result.metric, sign)} on {result.metric.name}"
-    return f"{size} (95 % interval {percent(low)} to {percent(high)} %)"
+    interval = changes.interval(result.ci_low, result.ci_high)
+    return f"{changes.signed(result.slowdown)} on {result.metric.name} (95 % interval {interval})"
 
 
 def word(metric: Metric, sign: int) -> str:
@@ -64,6 +67,7 @@ def word(metric: Metric, sign: int) -> str:
 
 
 def percent(ratio: float) -> str:
+    """0.02 is "2", two significant digits."""
     return f"{100 * ratio:.2g}" if abs(ratio) < 0.1 else f"{100 * ratio:.0f}"
 
 

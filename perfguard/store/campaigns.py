@@ -89,7 +89,7 @@ def resolve(db: Database, wanted: str) -> str:
             "ORDER BY created_at DESC, rowid DESC LIMIT 1"
         ).fetchone()
         if row is None:
-            raise UsageError("nothing is stored yet", "perfguard compare BASE HEAD")
+            raise UsageError("nothing is stored yet", "perfguard compare HEAD~1 HEAD -- python bench.py")
         return str(row[0])
     ids = [str(row[0]) for row in db.execute("SELECT id FROM campaigns ORDER BY created_at, rowid")]
     found = [wanted] if wanted in ids else [one for one in ids if wanted and one.startswith(wanted)]

@@ -43,7 +43,9 @@ def open_read_only(path: Path, busy_timeout_s: float) -> Database:
     Raises UsageError when there is no such file, StoreError as `open_writable`.
     """
     if not path.exists():
-        raise UsageError(f"there are no stored results at {path}", "perfguard compare BASE HEAD, or name --db")
+        raise UsageError(
+            f"there are no stored results at {path}", "perfguard compare HEAD~1 HEAD -- python bench.py, or name --db"
+        )
     with explained(path):
         db = _connect(path, _read_mode(path), busy_timeout_s)
         with _closed_on_error(db):

@@ -5,6 +5,7 @@ For the unmeasured first run of a build only. Must never make a command fail.
 
 import json
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ PROBE_VARIABLE = "PERFGUARD_PROBE"
 
 # Different reports that are kept of one run; more are helpers started by the hundred.
 MAX_PROCESSES = 64
+ANSWER_S = 20.0
 
 Loaded = Mapping[str, Mapping[str, str]]
 
@@ -64,6 +66,17 @@ def read_processes(folder: Path) -> list[dict[str, Any]]:
         known = counted.setdefault(json.dumps(seen, sort_keys=True), {**seen, "num_processes": 0})
         known["num_processes"] += 1
     return sorted(counted.values(), key=lambda one: -int(one["num_processes"]))[:MAX_PROCESSES]
+
+
+def python_now(executable: str) -> dict[str, Any] | None:
+    """{"python": version, "packages"} of an interpreter as it would start here now; None where it does not answer."""
+    told = "import json, os, sys; print(json.dumps([sys.version.split()[0], [*map(os.path.abspath, sys.path[1:])]]))"
+    try:
+        done = subprocess.run([executable, "-c", told], capture_output=True, text=True, timeout=ANSWER_S, check=True)
+        version, folders = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, ValueError, LookupError, subprocess.SubprocessError):
+        return None
+    return {"python": version, "packages": installed(folders)}
 
 
 def _process(told: Mapping[str, Any]) -> dict[str, Any]:

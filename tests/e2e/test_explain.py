@@ -4,6 +4,8 @@ import json
 import os
 import re
 import sqlite3
+import subprocess
+import sys
 import zlib
 
 import pytest
@@ -233,3 +235,23 @@ def test_secrets_of_the_environment_are_nowhere_in_the_database_or_a_report(proj
     done = project.run("run", "HEAD", *FAKE, "--env", "HF_TOKEN=swordfish-open", code=2)
     assert "swordfish" not in done.stderr
     assert "export HF_TOKEN=... first, then --env HF_TOKEN" in done.stderr
+
+
+def test_now_is_asked_of_the_python_that_ran_the_command_and_not_of_perfguards(project, read, tmp_path):
+    python = tmp_path / "theirs" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "theirs")], check=True)
+    (packages,) = (tmp_path / "theirs").glob("lib/python3*/site-packages")
+    (packages / "thing-1.0.dist-info").mkdir()
+    project.commit({"bench.py": "print('{\"seconds\": 0.1}')"})
+    project.run("run", "HEAD", "--trials", "1", "--metric", "seconds", "--quiet", "--", str(python), "bench.py")
+
+    def software():
+        explained = json.loads(read("explain", "latest", "now", "--json", "-"))
+        return next(h for h in explained["hypotheses"] if h["hypothesis"] == "software")
+
+    assert software()["state"] == "ruled out"
+    (packages / "thing-1.0.dist-info").rename(packages / "thing-2.0.dist-info")
+    assert [(one["field"], one["a"], one["b"]) for one in software()["fields"]] == [("package thing", "1.0", "2.0")]
+    python.unlink()
+    assert (software()["state"], software()["fields"]) == ("unknown", [])
+    assert "the Python that ran the command does not answer now" in software()["detail"]

@@ -33,6 +33,7 @@ def nightly(project, *arguments, code):
 
 def test_nights_on_the_command_line_from_the_pin_to_the_accepted_regression_and_the_site(project):
     project.commit({"bench.sh": bench(1.0), "perfguard.toml": CONFIG})
+    assert "no workload 'fakke'; did you mean 'fake'?" in project.run("pin", "HEAD", "-w", "fakke", code=2).stderr
     assert "next: perfguard pin v1.0" in project.run("nightly", code=2).stderr
     assert "pinned for all workloads" in project.run("pin", "HEAD").stdout
     assert "is pinned already" in project.run("pin", "HEAD").stdout

@@ -54,7 +54,7 @@ def test_a_stored_result_is_shown_with_every_trial(stored):
 def test_a_report_of_the_latest_comparison_is_written_in_each_format(stored):
     markdown = stored.run("report").stdout
     # What is foreign, a commit's subject included, loses its markup: "_" and "!" are written as entities.
-    assert markdown.startswith("**&#33; SUSPECT: Head may be 100 % slower on plain&#95;throughput (95 % interval")
+    assert markdown.startswith("**&#33; SUSPECT: Head may be slower: +100.0 % on plain&#95;throughput (95 % interval")
     assert "Start <b>bold" not in markdown
     assert "bold" in markdown
     stored.run("report", "-f", "json", "-o", "report.json")
@@ -152,3 +152,16 @@ def test_a_disk_that_fills_up_keeps_what_was_stored(project):
     assert kept[0][0] > 0
     project.run("compare", "--resume", "latest", "--quiet")
     assert wait_for(lambda: rows(project.db, "PRAGMA integrity_check"), "an answer") == [("ok",)]
+
+
+def test_the_next_command_names_the_database_that_was_named_and_nothing_else_does(stored, tmp_path):
+    other = tmp_path / "other.db"
+    compare = ids(stored)["compare"]
+    stored.run("export", str(other), compare)
+    command = f"perfguard extend {compare} --budget 4h --db {other}"
+    assert f"\nNext: `{command}`, or a new comparison" in stored.run("report", "--db", str(other)).stdout
+    assert f"<code>{command}</code>, or a" in stored.run("report", "-f", "html", "--db", str(other)).stdout
+    assert f"\nnext: {command}\n" in stored.run("show", compare, "--db", str(other)).stdout
+    assert "--db" not in stored.run("report").stdout
+    assert str(other) not in stored.run("report", "--public", "--db", str(other)).stdout
+    assert str(other) not in stored.run("report", "-f", "json", "--db", str(other)).stdout

@@ -39,5 +39,5 @@ def test_a_page_of_the_site_fits_the_width_and_asks_for_nothing(tmp_path, width)
     assert seen["scroll"] <= seen["client"]
     assert seen["marks"] == 2 * 60
     assert not seen["title"].startswith("owned")
-    for words in ("Overview", "▲ begins a new level", "+3.0% (worse)", "✗ REGRESSION"):
+    for words in ("Overview", "▲ begins a new level", "+3.0 % (worse)", "✗ REGRESSION"):
         assert words in seen["text"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import bisect_cases as cases
 import pytest
+from advice_cases import understood
 from store_cases import trial
 
 from perfguard.bisection.state import lost_confirmation, standing
@@ -93,7 +94,8 @@ def test_a_phantom_says_that_good_does_not_reach_what_was_believed():
     found = bisect_json(claimed)
     assert found["claimed"] == {"value": 0.8, "reached": False, "launches": len(stored.pairs)}
     assert "GOOD does not reach 0.8 s now" in found["sentence"]
-    assert "--find-good 0.8" in found["next"]
+    (command,) = understood(found["next"])
+    assert command.startswith("perfguard bisect aaaaaaaaaaaa WORKTREE --find-good 0.8 --metric ")
 
 
 def test_a_search_that_was_stopped_says_how_it_goes_on():

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from advice_cases import understood
 from campaign_cases import BASE, HEAD, campaign, first_run, trial
 
 from perfguard.comparison import comparison_json, trials_json
@@ -99,7 +100,7 @@ def test_every_outcome_says_what_can_be_concluded_what_cannot_and_what_to_do(out
     decision = replace(DECISION, outcome=outcome)
     words = conclusions(campaign(), decision, origin_note="")
     assert words == {"can": CAN[outcome], "cannot": CANNOT[outcome]}
-    assert next_step(campaign(), decision)
+    assert understood(next_step(campaign(), decision)), "a command that can be run as it stands"
 
 
 def test_what_code_ran_is_said_where_something_can_be_concluded():
@@ -111,6 +112,8 @@ def test_what_code_ran_is_said_where_something_can_be_concluded():
 
 
 def test_the_next_step_after_a_regression_lists_the_commits_between_the_two():
-    assert next_step(campaign(), DECISION) == "git log --oneline HEAD~1..HEAD"
+    listed = f"git log --oneline {BASE[:12]}..{HEAD[:12]}"
+    several = "perfguard bisect c-1, if these are several commits"
+    assert next_step(campaign(), DECISION) == f"{listed}, then {several}"
     undecided = next_step(campaign(), replace(DECISION, outcome=Outcome.INCONCLUSIVE))
     assert undecided.startswith("perfguard extend c-1 --budget 4h")

@@ -3,11 +3,14 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from campaign_cases import campaign as make_campaign
 from campaign_cases import trial as make_trial
 
+from perfguard.errors import UsageError
+from perfguard.explain import stored_facts
 from perfguard.explaining import influence
 from perfguard.explaining.explanation import Evidence, explain
 from perfguard.explaining.facts import HYPOTHESES, claimed_facts, facts_of
@@ -74,7 +77,8 @@ def test_a_lost_variable_comes_first_and_the_innocent_are_ruled_out():
     told = explanation_json(found)
     assert told["metrics"][0]["is_larger_than_noise"] is True
     assert told["next"] == f"perfguard compare r2:base {'t1' * 6} --base-env NCCL_PROTO=LL"
-    assert "speed went from 89.1 to 82.05 token/s (-7.9 %), more than launch noise makes." in told["conclusions"]["can"]
+    moved = "speed went from 89.1 to 82.05 token/s (slowdown +8.6 %), more than launch noise makes."  # 89.1 / 82.05
+    assert moved in told["conclusions"]["can"]
     assert "first in NCCL_PROTO (LL → not set). Ruled out: code, method" in told["conclusions"]["can"]
     assert "measuring shows what matters" in told["conclusions"]["cannot"]
 
@@ -233,3 +237,13 @@ def test_the_documented_order_of_influence_is_the_order_used():
     rows = re.findall(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
     assert [(h.strip(), what.strip()) for _, h, what in rows] == [(r.hypothesis, r.what) for r in influence.ORDER]
     assert [int(number) for number, *_ in rows] == list(range(1, len(influence.ORDER) + 1))
+
+
+def test_a_bisect_is_no_run_and_its_confirmation_is_named_instead():
+    bisect = SimpleNamespace(
+        campaign=lambda _: SimpleNamespace(id="b-1", kind="bisect"),
+        latest_verdict=lambda _: {"confirmation": {"id": "c-7"}},
+    )
+    with pytest.raises(UsageError, match="b-1 is a bisect") as error:
+        stored_facts(bisect, "b-1", "base")
+    assert error.value.next_step == "perfguard explain c-7:base c-7:head"

@@ -46,7 +46,7 @@ def test_the_terminal_shows_the_series_its_change_and_its_window(tmp_path, capsy
     said = capsys.readouterr().out
     assert "60 nights, 2026-01-01 to 2026-03-04" in said
     assert "c39..c40" in said
-    assert "-5.0%" in said
+    assert "-5.0 % (better)" in said
     assert max(map(len, said.splitlines())) <= 100
 
 

@@ -22,7 +22,9 @@ def store(tmp_path):
 
 def test_without_history_the_assumptions_are_stated(store):
     lines = price_lines_of(campaign(POLICY), store)
-    assert lines[0] == "never calibrated here: perfguard calibrate --metric seconds --better lower -- sh bench.sh"
+    assert (
+        lines[0] == "never calibrated here: perfguard calibrate --metric seconds --better lower --unit s -- sh bench.sh"
+    )
     assert lines[1].startswith("prices assumed, nothing is stored yet: 5 s to load, 5 s measured")
     assert "launch noise unknown" in lines[1]
     # Four launches of 10 s without pauses; two first runs and two blocks at the least: 100 s.

@@ -40,7 +40,7 @@ def test_text_of_others_is_neither_markup_nor_a_mention_and_reads_the_same() -> 
         metrics=[{**cases.TPOT, "name": HOSTILE, "unit": HOSTILE}],
         reasons=[{"code": "x", "text": HOSTILE}],
         conclusions={"can": HOSTILE, "cannot": HOSTILE},
-        next=HOSTILE,
+        next=f"git show {HOSTILE}",
     )
     trial = cases.trial(1, 0, 0, "base", 0.01, values={HOSTILE: 1.0})
     text = comparison_markdown(comparison, [trial])
@@ -48,7 +48,7 @@ def test_text_of_others_is_neither_markup_nor_a_mention_and_reads_the_same() -> 
     assert fence, "one tick more than the longest run of ticks in the block"
     assert "\n`````\n" in code
     prose += re.sub(r"(?s)^.*?\n`````\n", "", code)
-    assert prose.splitlines()[-1].startswith("Next: ````` <script>"), "a code span shows it and runs nothing"
+    assert prose.splitlines()[-1].startswith("Next: ````` git show <script>"), "a code span shows it and runs nothing"
     prose = prose.rpartition("Next:")[0]
     assert not re.search(r"<script|@user|(?<!&)#12|!\[|\]\(|```|~~|\x1b", prose)
     assert {line.count("|") for line in prose.splitlines() if line.startswith("|")} == {9}

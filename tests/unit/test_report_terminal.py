@@ -6,7 +6,6 @@ import pty
 import re
 import subprocess
 import sys
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from rich.console import Console
 
 from perfguard.report import foreign, outcomes, strips, terminal
 from perfguard.report.show import render_show
-from perfguard.store import CampaignOverview
 
 HOSTILE = "[bold]x[/bold] [/] [tp=8] :smile: \x1b[31mred\x1b[0m a\nb\r\x00 \udce9 \u202e end"
 HERE = Path(__file__).parent
@@ -225,38 +223,6 @@ def test_a_wide_terminal_is_used_up_to_a_hundred_columns_with_colour_unless_refu
     assert "\x1b[1;31m" not in plain
     bare = re.sub(r"\x1b\[[\d;]*m", "", coloured)
     assert 90 < max(len(line.rstrip("\r")) for line in bare.split("\n")) <= 100
-
-
-OVERVIEW = CampaignOverview(
-    id="20260102-030405-ab12",
-    kind="compare",
-    created_at="2026-01-02T03:04:05+00:00",
-    status="interrupted",
-    workload="moe",
-    scope="full",
-    repository="/srv/repo",
-    base="HEAD~1",
-    base_commit="a" * 40,
-    head="ccccccc",
-    head_commit="c" * 40,
-    num_ok=14,
-    num_invalid=1,
-    num_timed_out=2,
-)
-
-
-def test_runs_show_the_outcome_or_else_the_status_and_the_commit_behind_a_moving_name() -> None:
-    console = terminal.open_console(io.StringIO())
-    terminal.render_runs([asdict(OVERVIEW), asdict(replace(OVERVIEW, outcome="SUSPECT", workload="w[tp=8]"))], console)
-    first, second = (line.split() for line in console.file.getvalue().splitlines()[1:])
-    assert first[2:] == ["moe", "HEAD~1", "aaaaaaaaa", "ccccccc", "interrupted", "14", "3"]
-    assert second[2:] == ["w[tp=8]", "HEAD~1", "aaaaaaaaa", "ccccccc", "!", "SUSPECT", "14", "3"]
-
-
-def test_no_runs_say_how_to_get_one() -> None:
-    console = terminal.open_console(io.StringIO())
-    terminal.render_runs([], console)
-    assert console.file.getvalue() == "Nothing is stored yet. next: perfguard compare BASE HEAD\n"
 
 
 def test_a_stored_campaign_shows_every_trial_whatever_became_of_it() -> None:

@@ -41,7 +41,7 @@ def test_parameters_are_json_and_a_bracketed_one_is_a_single_value():
 
 @pytest.mark.parametrize(
     ("env", "said"),
-    [(["P=1"], "1 settings"), ([f"P={','.join(map(str, range(53)))}"], "53 settings"), (["P=a,a"], "a value twice")],
+    [(["P=1"], "1 setting:"), ([f"P={','.join(map(str, range(53)))}"], "53 settings"), (["P=a,a"], "a value twice")],
 )
 def test_what_is_no_sweep_is_refused(env, said):
     with pytest.raises(UsageError, match=said):

@@ -1,4 +1,3 @@
-
 import pytest
 from stats_cases import LATENCY, block, measured, mirrored, noisy, run, split_block
 
@@ -121,7 +120,7 @@ def test_a_slow_build_among_one_pair_fails_the_placebo():
     decision = decide(Policy(confirm_builds=2), [LATENCY], slow_builds("12", 2))
     assert (decision.state, decision.outcome) == ("done", Outcome.SUSPECT)
     text = next(r.text for r in decision.reasons if r.code == "PLACEBO")
-    assert text.startswith("two builds of head alone differ by 7.98 %")
+    assert text.startswith("two builds of head alone differ by 8.0 %")
 
 
 def test_a_confirmed_change_says_on_how_many_fresh_builds_it_rests():

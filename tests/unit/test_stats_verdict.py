@@ -115,25 +115,25 @@ MEMORY = dataclasses.replace(LATENCY, name="peak_memory", unit="bytes")
 @pytest.mark.parametrize(("given", "expected"), [
     (
         decision(Outcome.REGRESSION, result(Outcome.REGRESSION, metric=THROUGHPUT)),
-        "Head is 3.1 % slower on decode_throughput (95 % interval 2.7 to 3.5 %): confirmed by fresh blocks.",
+        "Head is slower: +3.1 % on decode_throughput (95 % interval +2.7 to +3.5 %); confirmed by fresh blocks.",
     ),
     (
         decision(Outcome.IMPROVEMENT, result(Outcome.IMPROVEMENT, 0.95, 0.94, 0.96)),
-        "Head is 5 % faster on latency (95 % interval 4 to 6 %): confirmed by fresh blocks.",
+        "Head is faster: -5.0 % on latency (95 % interval -6.0 to -4.0 %); confirmed by fresh blocks.",
     ),
     (
         decision(Outcome.EQUIVALENT, result(Outcome.EQUIVALENT, 1.001, 0.996, 1.006)),
-        "No change beyond 2 %: head is 0.1 % slower on latency (95 % interval -0.4 to 0.6 %).",
+        "No change beyond 2 %: slowdown of head +0.10 % on latency (95 % interval -0.40 to +0.60 %).",
     ),
     (
         decision(Outcome.INCONCLUSIVE, result(Outcome.INCONCLUSIVE, 1.012, 1.0, 1.024), blocks_needed=6),
-        "Undecided after 10 blocks: head is 1.2 % slower on latency (95 % interval 0 to 2.4 %); about 6 more blocks "
-        "are needed.",
+        "Undecided after 10 blocks: slowdown of head +1.2 % on latency (95 % interval 0.00 to +2.4 %); about 6 "
+        "more blocks are needed.",
     ),
     (decision(Outcome.INCONCLUSIVE, result(Outcome.INCONCLUSIVE, None)), "Undecided after 10 blocks."),
     (
         decision(Outcome.SUSPECT, result(Outcome.SUSPECT, metric=MEMORY), reasons=(ODDS,)),
-        "Head may be 3.1 % worse on peak_memory (95 % interval 2.7 to 3.5 %): luck in 1 of 36.",
+        "Head may be worse: +3.1 % on peak_memory (95 % interval +2.7 to +3.5 %); luck in 1 of 36.",
     ),
 ])  # fmt: skip
 def test_every_outcome_has_its_sentence(given, expected):

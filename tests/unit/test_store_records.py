@@ -206,7 +206,7 @@ def test_an_id_may_be_shortened_while_it_is_unique(tmp_path: Path) -> None:
 def test_latest_in_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     with open_store(tmp_path / "r.db") as store, pytest.raises(UsageError, match="nothing is stored yet") as error:
         store.campaign("latest")
-    assert error.value.next_step == "perfguard compare BASE HEAD"
+    assert error.value.next_step == "perfguard compare HEAD~1 HEAD -- python bench.py"
 
 
 def test_a_trial_is_stored_once_and_only_under_a_known_campaign(tmp_path: Path) -> None:
