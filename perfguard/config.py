@@ -258,9 +258,14 @@ def parse_params(pairs: Iterable[str] | None, option: str) -> dict[str, Any]:
 
 def _json_or_text(value: str) -> Any:
     try:
-        return json.loads(value)
+        return json.loads(value, parse_constant=_no_number)
     except ValueError:
         return value
+
+
+def _no_number(word: str) -> Any:
+    """NaN and Infinity are no JSON, though Python reads them."""
+    raise ValueError(f"{word} is no JSON")
 
 
 def parse_ratio(text: str, option: str) -> float:

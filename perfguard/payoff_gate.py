@@ -11,6 +11,7 @@ from perfguard.cycles import counts_of
 from perfguard.modes import SIDES, is_accept_length_set, is_sampled, must_agree
 from perfguard.records import Decision, Trial, Workload
 from perfguard.stats.acceptance import MIN_TRIED, Rate, wiring
+from perfguard.stats.exact import digest_kind
 
 State = Literal["passed", "failed", "unknown", "set"]
 RATES = "accept rates"
@@ -63,6 +64,9 @@ def check_output(workload: Workload, trials: Sequence[Trial], decision: Decision
     outputs = {trial.digests[name] for trial in trials for name in trial.digests}
     if not all(trial.digests for trial in trials):
         return Check(name=OUTPUT, state="unknown", text="the runner gives no digest of the tokens")
+    if len({digest_kind(output) for output in outputs}) > 1:
+        text = "launches tell their output in different ways, token ids and text: they cannot be compared"
+        return Check(name=OUTPUT, state="unknown", text=text)
     if len(outputs) == 1:
         return Check(name=OUTPUT, state="passed", text="both modes produced the same tokens in every launch")
     if must_agree(workload):

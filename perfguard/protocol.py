@@ -27,6 +27,11 @@ LAUNCHER_PREFIX = "TORCHELASTIC_"  # torchrun's own bookkeeping: differs by rank
 PACKAGE_SUFFIXES = (".dist-info", ".egg-info")
 
 
+# How a runner ends that has a result and cannot write it (EX_IOERR of sysexits.h): where the disk is full its own words
+# of it are lost too.
+UNWRITTEN = 74
+
+
 class ProtocolError(ValueError):
     """A spec or result that does not hold to the format; the message names file and field."""
 

@@ -1,6 +1,7 @@
 """The workloads perfguard brings, and how parameters and commands become one. Pure; reads no file."""
 
 import difflib
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -153,6 +154,14 @@ def default_modes(workload: Workload) -> str:
     return workload.modes[0] if workload.runner == "engine" and workload.modes else ""
 
 
+def _refuse_words(defaults: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    """Raises UsageError for what is no number where one is expected: prices and limits are made of some of them."""
+    for key, value in params.items():
+        is_number = isinstance(defaults[key], int | float) and not isinstance(defaults[key], bool)
+        if is_number and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise UsageError(f"{key}={value!r} is not a number", "perfguard workloads")
+
+
 def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:
     """Parameters changed; `tp` sets the world size. An unknown parameter names the nearest known."""
     for key in params:
@@ -160,6 +169,11 @@ def with_params(workload: Workload, params: Mapping[str, Any]) -> Workload:
             near = difflib.get_close_matches(key, workload.params, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(workload.params) or 'none'}"
             raise UsageError(f"workload {workload.name!r} has no parameter {key!r}; {hint}", "perfguard workloads")
+    endless = [key for key, value in params.items() if isinstance(value, float) and not math.isfinite(value)]
+    if endless:
+        raise UsageError(f"{endless[0]}={params[endless[0]]!r} is not a finite number", "perfguard workloads")
+    if workload.runner == "engine":
+        _refuse_words(workload.params, params)
     merged = {**workload.params, **params}
     tp = merged.get("tp", 1)
     if not isinstance(tp, int) or tp < 1:

@@ -4,6 +4,7 @@ Loads the harness's own `perfguard` and `runners` by their location, so that nei
 PYTHONPATH decide who measures; the rest is launch.py. Must not import anything else of the harness or the subject.
 """
 
+import contextlib
 import faulthandler
 import importlib.util
 import os
@@ -51,8 +52,9 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # the log may be on a full disk
+            stream.flush()
     # The result is written and the session closed. Taking the interpreter down with torch in it costs 0.4 s a
     # launch, and a failed rank must not wait there for peers that will never answer.
     os._exit(code)

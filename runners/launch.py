@@ -3,6 +3,7 @@
 Must not measure anything itself, and must not let an exception end without a result where one can be written.
 """
 
+import contextlib
 import importlib
 import os
 import sys
@@ -99,7 +100,9 @@ def write(launch: Launch, result: protocol.Result) -> int:
     path = launch.spec.result.replace("{rank}", str(launch.rank))
     try:
         protocol.write(path, result)
-    except (OSError, TypeError, ValueError) as error:
+    except OSError as error:
+        return _complain(f"result {path} cannot be written: {error}", code=protocol.UNWRITTEN)
+    except (TypeError, ValueError) as error:
         return _complain(f"result {path} cannot be written: {type(error).__name__}: {error}", code=1)
     return 0 if result.status == "ok" else 1
 
@@ -118,5 +121,6 @@ def _about(launch: Launch) -> dict[str, Any]:
 
 
 def _complain(text: str, *, code: int) -> int:
-    print(f"runner: {text}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # the log may be on the same full disk
+        print(f"runner: {text}", file=sys.stderr, flush=True)
     return code

@@ -9,6 +9,8 @@ from typing import Literal
 from perfguard.records import BlockValues, Metric, Reason, Side
 
 Equality = Literal["equal", "changed", "unstable"]
+# What a digest may be taken over, where its producer says so in front of it: "ids:9f86…". Docs: docs/protocol.md.
+KINDS = ("ids", "text")
 
 
 def compare_exactly(base: Sequence[object], head: Sequence[object]) -> Equality:
@@ -27,8 +29,16 @@ def metric_equality(metric: Metric, blocks: Sequence[BlockValues]) -> Equality:
     return compare_exactly(by_arm["A"], by_arm["B"])
 
 
+def digest_kind(digest: str) -> str:
+    """What it is taken over; "" where it does not say. Digests of two kinds say nothing of each other."""
+    kind, sign, _ = digest.partition(":")
+    return kind if sign and kind in KINDS else ""
+
+
 def digest_reasons(digests: Sequence[tuple[Side, Mapping[str, str]]]) -> tuple[Reason, ...]:
-    """OUTPUT_CHANGED and OUTPUT_UNSTABLE for every output (tokens of a mode) that launches of both sides report."""
+    """OUTPUT_CHANGED, OUTPUT_UNKNOWN and OUTPUT_UNSTABLE for every output (tokens of a mode) that launches of both
+    sides report.
+    """
     names = sorted({name for _, found in digests for name in found})
     reasons = (_digest_reason(name, digests) for name in names)
     return tuple(sorted((r for r in reasons if r is not None), key=lambda r: r.code))
@@ -39,6 +49,11 @@ def _digest_reason(name: str, digests: Sequence[tuple[Side, Mapping[str, str]]])
     head = [found[name] for side, found in digests if side == "head" and name in found]
     if not base or not head:
         return None
+    kinds = sorted({digest_kind(digest) or "no named kind" for digest in [*base, *head]})
+    if len(kinds) > 1:
+        told = f"{name}: {', '.join(kinds)}"
+        text = f"launches tell their output in different ways ({told}): whether it changed is unknown"
+        return Reason(code="OUTPUT_UNKNOWN", text=text)
     match compare_exactly(base, head):
         case "changed":
             return Reason(code="OUTPUT_CHANGED", text=f"head produces other output than base ({name})")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfguard.errors import BuildError, UsageError
-from perfguard.protocol import Result
+from perfguard.protocol import UNWRITTEN, Result
 from perfguard.records import Reason, TrialStatus
 from perfguard.trial.environment import changes, undelivered, unlike
 from perfguard.trial.launch import Launched, describe_exit
@@ -90,7 +90,7 @@ def conclude(observed: Observed) -> tuple[TrialStatus, tuple[Reason, ...]]:
     if failed:
         return "crashed", tuple(Reason(code="runner_failed", text=_words(answer)) for answer in failed)
     if launched.status == "crashed":
-        return "crashed", (_crashed(launched),)
+        return "crashed", (_crashed(observed),)
     reasons = _contract(observed) or _of_answers(observed)
     return ("invalid" if reasons else "ok"), reasons
 
@@ -180,9 +180,14 @@ def _timed_out(observed: Observed) -> Reason:
     return Reason(code="timed_out", text=f"{what}\n{launched.log_tail}")
 
 
-def _crashed(launched: Launched) -> Reason:
+def _crashed(observed: Observed) -> Reason:
+    launched = observed.launched
     ends = [f"rank {rank} {describe_exit(code)}" for rank, code in enumerate(launched.returncodes) if code != 0]
-    return Reason(code="crashed", text=f"{'; '.join(ends)}\n{launched.log_tail}")
+    text = "; ".join(ends)
+    if UNWRITTEN in launched.returncodes:
+        where = observed.request.folder
+        return Reason(code="crashed", text=f"{text}: no room for its result in {where} (disk or quota)")
+    return Reason(code="crashed", text=f"{text}\n{launched.log_tail}")
 
 
 def _words(answer: Result) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from runners.engines.client import TIMED_OUT
+from runners.engines.client import TIMED_OUT, TOO_LONG
 from runners.engines.records import Answer, Arrival, Exchange, Prompt
 from runners.engines.streams import Body, read_body, read_events
 from runners.engines.wires import Said, Wire, whole_number
@@ -55,7 +55,7 @@ def read_answer(exchange: Exchange, wire: Wire, prompt: Prompt) -> Answer:
         num_tokens=num_tokens,
         arrivals=arrivals,
         token_ids=heard.ids if is_sure and heard.ids else (),
-        digest=_digest(json.dumps(heard.ids) if is_sure else heard.text),
+        digest=_digest("ids", json.dumps(heard.ids)) if is_sure else _digest("text", heard.text),
         usage=heard.usage,
         finish=heard.finish,
         error=find_error(exchange, body, heard, num_tokens),
@@ -180,6 +180,8 @@ def find_error(exchange: Exchange, body: Body, heard: Heard, num_tokens: int | N
         return f"stream: {heard.error or heard.finish}"
     if exchange.error.startswith(TIMED_OUT):
         return f"timeout: {exchange.error}, {len(heard.arrivals)} events with tokens had come"
+    if exchange.error.startswith(TOO_LONG):
+        return f"cut: {exchange.error}, {len(heard.arrivals)} events with tokens had come"
     if body.status == 0:
         return f"connection: {exchange.error or body.problem or 'closed without an answer'}"
     if not heard.finish:
@@ -196,5 +198,5 @@ def _said_in_body(body: Body) -> str:
     return b"".join(data for _, data in body.pieces)[:300].decode("utf-8", "replace")
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+def _digest(kind: str, text: str) -> str:
+    return f"{kind}:{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()}"

@@ -16,36 +16,46 @@ from runners.engines.records import Exchange
 
 clock_ns = time.perf_counter_ns
 ACCOUNT_BYTES = 96  # three numbers
-TIMED_OUT = "not answered within"
+TIMED_OUT, TOO_LONG = "not answered within", "given up after more than"
 
 Address = tuple[socket.AddressFamily, Any]
 
 
 @dataclass(kw_only=True)
 class Recorder:
-    """An asyncio protocol (by its methods; no base class is needed) that keeps reads and tells of the end."""
+    """An asyncio protocol (by its methods; no base class is needed) that keeps reads and tells of the end.
+
+    More than `limit_bytes` are not kept: the connection is cut off then.
+    """
 
     closed: "asyncio.Future[None]"
+    limit_bytes: int
     account_fd: int | None
     reads: list[tuple[int, bytes]] = field(default_factory=list)
     accounts: list[bytes] = field(default_factory=list)
+    num_bytes: int = 0
     ended_ns: int = 0
     error: str = ""
+    transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        pass
+        self.transport = transport  # type: ignore[assignment]  # of a socket
 
     def data_received(self, data: bytes) -> None:
         self.reads.append((clock_ns(), data))
         if self.account_fd is not None:
             self.accounts.append(os.pread(self.account_fd, ACCOUNT_BYTES, 0))
+        self.num_bytes += len(data)
+        if self.num_bytes > self.limit_bytes and self.transport is not None:
+            self.error = f"{TOO_LONG} {self.limit_bytes} bytes"
+            self.transport.abort()
 
     def eof_received(self) -> None:
         self.ended_ns = clock_ns()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.ended_ns = self.ended_ns or clock_ns()
-        self.error = "" if error is None else _name(error)
+        self.error = self.error or ("" if error is None else _name(error))
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -64,14 +74,22 @@ def resolve(host: str, port: int) -> Address:
 
 
 async def send(
-    address: Address, request: bytes, *, timeout_s: float, scheduled_ns: int, account_fd: int | None = None
+    address: Address,
+    request: bytes,
+    *,
+    timeout_s: float,
+    scheduled_ns: int,
+    limit_bytes: int,
+    account_fd: int | None = None,
 ) -> Exchange:
     """Open a connection, send `request`, record until the server closes it. Never raises for what a server does.
 
     The request must ask for `Connection: close`: the closed connection is the only end that needs no parsing.
-    `account_fd` is an open file that is read anew at each read.
+    An answer of more than `limit_bytes` is given up. `account_fd` is an open file that is read anew at each read.
     """
-    recorder = Recorder(closed=asyncio.get_running_loop().create_future(), account_fd=account_fd)
+    recorder = Recorder(
+        closed=asyncio.get_running_loop().create_future(), account_fd=account_fd, limit_bytes=limit_bytes
+    )
     sent_ns, error = 0, ""
     transport: asyncio.Transport | None = None
     try:

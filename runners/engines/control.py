@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 TIMEOUT_S = 10.0
+# The longest are the metrics and arguments of a large server: megabytes.
+LIMIT_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,7 @@ def asker(host: str, port: int, timeout_s: float = TIMEOUT_S, *, body: str = "")
         try:
             connection.request(method, path, body=body or None, headers=headers)
             response = connection.getresponse()
-            return Reply(status=response.status, text=response.read().decode("utf-8", errors="replace"))
+            return Reply(status=response.status, text=response.read(LIMIT_BYTES).decode("utf-8", errors="replace"))
         except (OSError, http.client.HTTPException) as error:
             return Reply(status=0, text=f"{type(error).__name__}: {error}")
         finally:

@@ -3,14 +3,17 @@
 Never a total since the server began: warm-up and whoever came before are in it. What is not told is unknown, never 0.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from runners.engines.dialect import CounterNames, RequestNames
-from runners.engines.records import Answer, Reason
+from runners.engines.records import OTHER_CLIENTS, Answer, Reason
+from runners.engines.wires import whole_number
 
 # Further from what was asked for than this, a synthetic acceptance is not the one asked for.
 SYNTHETIC_SHARE = 0.01
@@ -82,14 +85,22 @@ def by_counter(before: str, after: str, names: CounterNames) -> Acceptance | Non
     )
 
 
-def totals(text: str) -> dict[str, float]:
-    """Sample name -> its sum over all labels; the names are whole, so that no `_created` is taken for a count."""
+def sums(text: str, key_of: Callable[[Sample], str | None]) -> dict[str, float]:
+    """Key -> sum of its samples in a Prometheus text. A sample without a key is left out, and so is one that is no
+    number: nothing can be counted with it. Raises ValueError for a text of something else.
+    """
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            if "le" not in sample.labels:
-                found[sample.name] = found.get(sample.name, 0.0) + float(sample.value)
+            key = key_of(sample)
+            if key is not None and math.isfinite(sample.value):
+                found[key] = found.get(key, 0.0) + float(sample.value)
     return found
+
+
+def totals(text: str) -> dict[str, float]:
+    """Sample name -> its sum over all labels; the names are whole, so that no `_created` is taken for a count."""
+    return sums(text, lambda sample: None if "le" in sample.labels else sample.name)
 
 
 def foreign_traffic(before: str, after: str, name: str, counted: int | None) -> Reason | None:
@@ -101,7 +112,7 @@ def foreign_traffic(before: str, after: str, name: str, counted: int | None) -> 
     if made <= counted * (1 + FOREIGN_SHARE):
         return None
     text = f"the server made {made:.0f} tokens while this client got {counted}: it served somebody else too"
-    return Reason(code="other_traffic", text=text)
+    return Reason(code=OTHER_CLIENTS, text=text)
 
 
 def off_synthetic(found: Acceptance, wanted: float, num_requests: int) -> Reason | None:
@@ -123,8 +134,7 @@ def off_synthetic(found: Acceptance, wanted: float, num_requests: int) -> Reason
 
 def _count(meta: Mapping[str, Any], names: Sequence[str]) -> int | None:
     """The first of these keys that is there and holds a whole number."""
-    value = next((meta[name] for name in names if name in meta), None)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return whole_number(next((meta[name] for name in names if name in meta), None))
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
@@ -133,15 +143,8 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _by_position(before: str, after: str, name: str) -> list[int]:
-    first, last = (_labelled(text, name) for text in (before, after))
-    return [round(last[place] - first.get(place, 0.0)) for place in sorted(last, key=int) if place.isdigit()]
+    def place_of(sample: Sample) -> str | None:
+        return str(sample.labels.get("position", "")) if sample.name == name else None
 
-
-def _labelled(text: str, name: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name == name:
-                place = sample.labels.get("position", "")
-                found[place] = found.get(place, 0.0) + float(sample.value)
-    return found
+    first, last = sums(before, place_of), sums(after, place_of)
+    return [round(last[place] - first.get(place, 0.0)) for place in sorted(filter(str.isdigit, last), key=int)]

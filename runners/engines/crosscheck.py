@@ -4,15 +4,13 @@ Names as vLLM and SGLang serve them, behind a prefix of their own (`vllm:`, `sgl
 (`…_created`, `…_bucket`) is another thing.
 """
 
-import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from runners.engines import figures, limits
-from runners.engines.records import Answer, Observation, Reason
+from runners.engines.counters import sums
+from runners.engines.records import OTHER_CLIENTS, Answer, Observation, Reason
 
 FIRST_TOKEN = ("time_to_first_token_seconds",)
 BETWEEN_TOKENS = ("inter_token_latency_seconds", "time_per_output_token_seconds")  # the older name of both engines
@@ -57,21 +55,16 @@ def cross_check(observation: Observation, before: str, after: str) -> Observatio
 
 def gained(before: str, after: str, names: Sequence[str]) -> Histogram | None:
     """Over all labels; None where the server has no such histogram, it gained nothing, or it began anew."""
+    first, last = (sums(text, lambda sample: sample.name.rpartition(":")[2]) for text in (before, after))
     for name in names:
-        (sum_0, num_0), (sum_1, num_1) = _totals(before, name), _totals(after, name)
+        (sum_0, num_0), (sum_1, num_1) = _of_histogram(first, name), _of_histogram(last, name)
         if num_1 > num_0 and sum_1 >= sum_0:
             return Histogram(sum_s=sum_1 - sum_0, num=round(num_1 - num_0))
     return None
 
 
-def _totals(text: str, name: str) -> tuple[float, float]:
-    totals = {f"{name}_sum": 0.0, f"{name}_count": 0.0}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            own = sample.name.rpartition(":")[2]
-            if own in totals and math.isfinite(sample.value):
-                totals[own] += sample.value
-    return totals[f"{name}_sum"], totals[f"{name}_count"]
+def _of_histogram(totals: Mapping[str, float], name: str) -> tuple[float, float]:
+    return totals.get(f"{name}_sum", 0.0), totals.get(f"{name}_count", 0.0)
 
 
 def _mean_ttft_s(good: Sequence[Answer]) -> float | None:
@@ -87,7 +80,7 @@ def _foreign(first: Histogram | None, answers: Sequence[Answer]) -> Reason | Non
     if first is None or first.num <= len(answers):
         return None
     text = f"the server answered {first.num} requests while {len(answers)} of ours were under way: it has other clients"
-    return Reason(code="other_clients", text=text)
+    return Reason(code=OTHER_CLIENTS, text=text)
 
 
 def _contradiction(name: str, client_s: float | None, server_s: float | None, slack_s: float) -> Reason | None:

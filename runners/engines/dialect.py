@@ -1,12 +1,17 @@
-"""What differs between engines, as one record each: how it is started, asked, and what its counters are called.
+"""What differs between engines, as one record each: how it is started, asked, read, and what its counters are called.
 
-The records themselves are in sglang.py, vllm.py, openai.py and transformers.py. Must not start or ask anything itself.
+The records themselves are in sglang.py, vllm.py, openai.py and transformers.py; known.py names them. Nothing else may
+know an engine by its name. Must not start or ask anything itself.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from runners.engines.control import Ask
+from runners.engines.facts import Told, of_command
 from runners.engines.params import EngineParams
 
 
@@ -51,14 +56,30 @@ class Sleep:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Profiler:
+    """The engine's own profiler, behind POST /start_profile.
+
+    `body`: (folder, cycles) -> what is asked there. `start`: what the server has to be started with for it, for
+    (start, folder, cycles, steps to leave out in front of them). `is_stopped`: it writes its trace when it is told to
+    stop, if it has not before. `other_files`: names of traces that hold no decoding.
+    """
+
+    body: Callable[[Path, int], dict[str, Any]]
+    start: Callable[[Start, Path, int, int], Start] | None = None
+    is_stopped: bool = False
+    other_files: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
     """One kind of server. Empty texts and None: it has no such thing.
 
     `modules` is the engine's package, `kernels` are those that hold its kernels. `ready`: cheap paths that answer 200
     once requests are served, newest first. `version` asks for the version, `models` for the names under which the model
-    is offered. `flush` empties the prefix cache: "" if it did, else what
-    was answered. `synthetic` makes acceptance as long as asked; raises ValueError where it cannot. `thin`
-    starts few layers with weights drawn at random. `sleep`: how it can be a resident.
+    is offered. `info`: paths that tell its arguments as resolved, newest first, and `facts` makes the record of what it
+    says of itself. `flush` empties the prefix cache: "" if it did, else what was answered. `synthetic` makes acceptance
+    as long as asked; raises ValueError where it cannot. `thin` starts few layers with weights drawn at random.
+    `sleep`: how it can be a resident.
     """
 
     name: str
@@ -70,10 +91,13 @@ class Dialect:
     ready: tuple[str, ...] = ("/health",)
     version: Callable[[Ask], str] | None = None
     models: Callable[[Ask], tuple[str, ...]] | None = None
+    info: tuple[str, ...] = ()
+    facts: Callable[[Told], dict[str, Any]] = of_command
     flush: Callable[[Ask], str] | None = None
     prefix_cache: str = "unique"
     synthetic: Callable[[Start, EngineParams], Start] | None = None
     thin: Callable[[Start, EngineParams], Start] | None = None
+    profiler: Profiler | None = None
     sleep: Sleep | None = None
     by_request: RequestNames | None = None
     by_counter: CounterNames | None = None

@@ -40,6 +40,11 @@ class Told:
     log: str = ""
 
 
+def of_command(told: Told) -> dict[str, Any]:
+    """The record of an engine that says nothing of itself: what it was asked for."""
+    return known({"name": told.name, "version": told.version, "asked": asked_flags(told.command)})
+
+
 def asked_flags(command: Sequence[str]) -> dict[str, str]:
     """--flag value, --flag=value and bare --flag ("true") of a command line, by their names with underscores."""
     found: dict[str, str] = {}

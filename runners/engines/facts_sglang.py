@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runners.engines.facts import FULL, NONE, PIECEWISE, Told, asked_flags, known, plain_args, written_args
+from runners.engines.wires import whole_number
 
 LOGGED_ARGS = re.compile(r"server_args=ServerArgs\((.*)$", re.MULTILINE)
 # "Capture cuda graph begin", "Capture target verify CUDA graph begin. backend=full", "Capture draft cuda graph begin".
@@ -37,7 +38,7 @@ def facts(told: Told) -> dict[str, Any]:
             "graphs": graphs(args, told.log),
             "moe_config": "; ".join(dict.fromkeys(moe)) or ("default" if MOE_DEFAULT.search(told.log) else ""),
             "quantization": _quantization(args, told.log),
-            "kv_tokens": _whole(told.info.get("max_total_num_tokens")),
+            "kv_tokens": whole_number(told.info.get("max_total_num_tokens")),
         }
     )
 
@@ -102,7 +103,3 @@ def _quantization(args: Mapping[str, Any], log: str) -> str:
     """An argument that was not given says nothing: then it is the checkpoint's, which the log of loading names."""
     found = QUANTISED.findall(log)
     return str(args.get("quantization") or (found[0].lower() if found else ""))
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -77,5 +77,8 @@ def values(answers: Sequence[Answer]) -> dict[str, float]:
 
 
 def digest(answers: Sequence[Answer]) -> str:
-    """Of all answers, in the order of the requests."""
-    return hashlib.sha256("".join(answer.digest for answer in answers).encode()).hexdigest()
+    """ "ids:…" or "text:…" of all answers, in the order of the requests; "" where they tell some ids and some text."""
+    kinds = {answer.digest.partition(":")[0] for answer in answers}
+    if len(kinds) != 1 or not all(answer.digest for answer in answers):
+        return ""
+    return f"{kinds.pop()}:{hashlib.sha256(''.join(answer.digest for answer in answers).encode()).hexdigest()}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runners import origin
-from runners.engines import processes
+from runners.engines import ports, processes
 from runners.engines.dialect import Dialect
 from runners.engines.params import EngineParams
 from runners.engines.probe import Found
@@ -23,13 +23,9 @@ def listeners(server: Server) -> tuple[list[int], Reason | None]:
     found = processes.holders(server.port)
     if not server.is_ours or set(found) & set(pids(server)):
         return found, None
-    if not found and processes.is_listened_on(server.port):
-        who = "a process that we may not look at"
-    elif found:
-        who = f"process {found[0]} ({processes.command_of(found[0])[:100]})"
-    else:
+    if not processes.is_listened_on(server.port):
         return found, None  # gone at this moment: what is asked next will say so
-    text = f"port {server.port} answers, but it is held by {who}, not by what was started"
+    text = f"port {server.port} is held by {ports.holder(server.port)}, not by what was started"
     return found, Reason(code=CODE, text=text)
 
 

@@ -9,7 +9,7 @@ from runners.engines.params import EngineParams
 from runners.engines.records import Reason
 from runners.engines.residence import Stay, write
 from runners.engines.running import left_behind, running
-from runners.engines.server import Server, exit_code, log_tail
+from runners.engines.server import Server, exit_code, last_words
 from runners.engines.sleeping import DIED, fall_asleep, gpu_bytes, nap_of
 
 LOOK_S = 0.1
@@ -38,6 +38,6 @@ def keep(launch: Launch, stay: Stay, server: Server, dialect: Dialect, idle_byte
     announce_ready(launch)
     while not stay.end.exists():
         if exit_code(server) is not None:
-            return (Reason(code=DIED, text=f"the engine died while it was kept\n{log_tail(server)}"),)
+            return (Reason(code=DIED, text=f"the engine died while it was kept{last_words(server)}"),)
         time.sleep(LOOK_S)
     return ()

@@ -1,4 +1,4 @@
-"""Every threshold of the client, with its reason. Numbers only."""
+"""Every threshold of the client, with its reason. Numbers, and what follows from them alone."""
 
 # A request that failed took load off the server and left no time behind, so those that remain look better. One in a
 # hundred moves a median by less than the noise of a launch; below a hundred requests none may fail.
@@ -33,3 +33,11 @@ MAX_GROWTH_SIGMA = 3.0
 MAX_SERVER_FACTOR = 1.25
 TTFT_SLACK_S = 0.010
 TPOT_SLACK_S = 0.0005
+# Bytes of one answer that are kept before it is given up. A server that repeats the answer in each event sends
+# n * n / 2 tokens of n, each with its text and its id; an event has a frame of its own beside them.
+SPARE_BYTES, EVENT_BYTES, TOKEN_BYTES = 16 * 2**20, 4096, 64
+
+
+def answer_bytes(num_tokens: int) -> int:
+    """More than an answer of so many tokens can have; what is longer has lost its end."""
+    return SPARE_BYTES + EVENT_BYTES * num_tokens + TOKEN_BYTES * num_tokens * num_tokens // 2

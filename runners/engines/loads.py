@@ -17,8 +17,9 @@ from runners.engines.wires import find, refuse
 
 # Two rounds whose token times differ by less than this are called one level: a choice, below what rounds vary by.
 STEADY_SHARE = 0.02
-# Servers behind these wires refuse `ignore_eos`: their answers end where the model says so.
-STRICT = ("openai", "transformers", "transformers-chat")
+# What a round's level is the time of, the first that is known: every answer has an end.
+LEVELS = ("tpot_s", "e2e_s")
+Level = tuple[str, float]
 # So that prompts of the rounds of a warm-up are never those that are measured.
 WARMUP_SEED, AGE_SEED = 1_000_003, 2_000_003
 
@@ -36,8 +37,8 @@ def load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
 
 
 def _load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
-    wire = params.wire or dialect.wire
-    as_text = params.text_prompts or not find(wire).takes_ids
+    wire = find(params.wire or dialect.wire)
+    as_text = params.text_prompts or not wire.takes_ids
     given = prompts.read_file(Path(params.prompt_file)) if params.prompt_file else None
     return Load(
         prompts=given or prompts.shipped(as_text=as_text, num_prompt_tokens=params.prompt_tokens),
@@ -47,7 +48,7 @@ def _load_of(params: EngineParams, dialect: Dialect, seed: int) -> Load:
         rate_per_s=params.rate_per_s,
         seed=seed,
         timeout_s=params.request_timeout_s,
-        ignore_eos=params.ignore_eos and wire not in STRICT,
+        ignore_eos=params.ignore_eos and wire.takes_ignore_eos,
         realtime=params.realtime,
         max_wait_share=params.max_wait_share,
     )
@@ -68,16 +69,22 @@ def warm_up(
     if not params.warmup_requests:
         return {"iterations": 0, "discarded": 0, "found": False}, None
     short: Load = replace(load, num_requests=max(params.warmup_requests, load.concurrency), rate_per_s=0.0)
-    times_s: list[float] = []
-    is_steady = False
-    while len(times_s) < params.warmup_rounds and not is_steady:
-        asked = unique(short, load.seed + WARMUP_SEED + len(times_s)) if is_unique else short
+    levels: list[Level] = []
+    while len(levels) < params.warmup_rounds and not is_steady(levels):
+        asked = unique(short, load.seed + WARMUP_SEED + len(levels)) if is_unique else short
         seen = measure(endpoint, wire, asked)
         if all(answer.error for answer in seen.answers):
-            return _record(short, times_s, is_steady), seen
-        times_s.append(_level_s(seen))
-        is_steady = len(times_s) > 1 and abs(times_s[-1] - times_s[-2]) <= STEADY_SHARE * times_s[-1]
-    return _record(short, times_s, is_steady), None
+            return warmup_record(short.num_requests, levels), seen
+        levels.append(level_of(seen))
+    return warmup_record(short.num_requests, levels), None
+
+
+def is_steady(levels: Sequence[Level]) -> bool:
+    """Whether the last two rounds were one level; a time per token and one per request are never compared."""
+    if len(levels) < 2:
+        return False
+    (before, before_s), (name, seconds) = levels[-2:]
+    return before == name and abs(seconds - before_s) <= STEADY_SHARE * seconds
 
 
 def age(endpoint: Endpoint, wire: str, load: Load, seconds: float, *, is_unique: bool) -> Observation | None:
@@ -96,17 +103,21 @@ def age(endpoint: Endpoint, wire: str, load: Load, seconds: float, *, is_unique:
     return None
 
 
-def _level_s(seen: Observation) -> float:
-    """Seconds a token; of a whole request where the server sends all tokens at once."""
-    return next((seen.values[name] for name in ("tpot_s", "e2e_s") if name in seen.values), 0.0)
+def level_of(seen: Observation) -> Level:
+    """Of a token; of a whole request where the server sends all tokens at once."""
+    return next((name, seen.values[name]) for name in LEVELS if name in seen.values)
 
 
-def _record(load: Load, times_s: Sequence[float], is_steady: bool) -> dict[str, Any]:
-    num = load.num_requests * len(times_s)
+def warmup_record(num_requests: int, levels: Sequence[Level]) -> dict[str, Any]:
+    """The record of rounds of `num_requests`: the seconds of each under the name of what they are the time of."""
+    num = num_requests * len(levels)
+    by_name = {name: [seconds for kind, seconds in levels if kind == name] for name, _ in levels}
+    times_s = next(iter(by_name.values()), [])
+    is_one_kind = len(by_name) == 1 and len(times_s) > 1
     return {
         "iterations": num,
         "discarded": num,
-        "found": is_steady,
-        "tpot_s": list(times_s),
-        "spread": statistics.pstdev(times_s) / statistics.fmean(times_s) if len(times_s) > 1 and any(times_s) else None,
+        "found": is_steady(levels),
+        **by_name,
+        "spread": statistics.pstdev(times_s) / statistics.fmean(times_s) if is_one_kind else None,
     }

@@ -128,9 +128,15 @@ def _resolve(endpoint: Endpoint) -> client.Address:
 async def _record(address: client.Address, requests: Sequence[bytes], load: Load, account_fd: int | None) -> Recorded:
     async def send(number: int, scheduled_ns: int) -> Exchange:
         return await client.send(
-            address, requests[number], timeout_s=load.timeout_s, scheduled_ns=scheduled_ns, account_fd=account_fd
+            address,
+            requests[number],
+            timeout_s=load.timeout_s,
+            scheduled_ns=scheduled_ns,
+            limit_bytes=limit_bytes,
+            account_fd=account_fd,
         )
 
+    limit_bytes = limits.answer_bytes(load.num_tokens)
     max_failed = int(limits.MAX_FAILED_SHARE * load.num_requests)
     before = starvation.read_thread(account_fd)
     if load.rate_per_s:

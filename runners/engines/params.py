@@ -1,6 +1,8 @@
 """The parameters of an engine's workload as one record. Must not start or ask anything."""
 
+import math
 import shlex
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +11,13 @@ from urllib.parse import urlsplit
 from runners.contract import ParamsError, parse_params
 from runners.engines.limits import MAX_WAIT_SHARE
 
+# The least value that makes sense. Where it is 0, that switches something off or leaves a choice to the engine.
+LEAST: Mapping[str, float] = {
+    "tp": 1, "requests": 1, "tokens": 1, "concurrency": 1, "warmup_rounds": 1, "port": 0, "prompt_tokens": 0,
+    "rate_per_s": 0, "warmup_requests": 0, "stop_grace_s": 0, "synthetic_accept_length": 0, "max_wait_share": 0,
+    "age_s": 0, "thin_layers": 0,
+}  # fmt: skip
+LAST_PORT = 65535
 # Lists of words; a text is taken apart as a shell would.
 WORD_LISTS = ("args", "speculative_args")
 PREFIX_CACHES = ("", "flush", "unique", "keep")
@@ -65,14 +74,40 @@ def read_params(given: Mapping[str, Any]) -> EngineParams:
     params: EngineParams = parse_params(EngineParams, {name: _joined(name, value) for name, value in given.items()})
     if params.prefix_cache not in PREFIX_CACHES:
         raise ParamsError(f"params: prefix_cache is {params.prefix_cache!r}, none of flush, unique, keep")
-    for name in ("requests", "tokens", "concurrency", "warmup_rounds"):
-        if getattr(params, name) < 1:
-            raise ParamsError(f"params: {name} is {getattr(params, name)}, not at least 1")
-    if params.tokens < 2:
-        raise ParamsError("params: tokens is 1, and one token has no time between tokens")
+    _check_numbers(params)
+    _check_words(params)
     if not params.url and not params.model:
         raise ParamsError("params: model is empty: name what the server has to load, or the url of a running one")
     return params
+
+
+def _check_numbers(params: EngineParams) -> None:
+    for name, value in vars(params).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ParamsError(f"params: {name} is {value}, not a finite number")
+        if name in LEAST and value < LEAST[name]:
+            raise ParamsError(f"params: {name} is {value}, not at least {LEAST[name]:g}")
+    if params.tokens < 2:
+        raise ParamsError("params: tokens is 1, and one token has no time between tokens")
+    if params.request_timeout_s <= 0:
+        raise ParamsError(f"params: request_timeout_s is {params.request_timeout_s}, not above 0")
+    if params.port > LAST_PORT:
+        raise ParamsError(f"params: port is {params.port}, not at most {LAST_PORT}")
+    if 0 < params.synthetic_accept_length < 1:
+        text = f"params: synthetic_accept_length is {params.synthetic_accept_length}: every cycle has its own token"
+        raise ParamsError(f"{text}, so that 1 is the least (0: as the draft does)")
+
+
+def _check_words(params: EngineParams) -> None:
+    if not all(params.layers_field.split(".")):
+        raise ParamsError(f"params: layers_field is {params.layers_field!r}, not names with dots in between")
+    for mode, words in params.pinned_args.items():
+        if not isinstance(words, str):
+            raise ParamsError(f"params: pinned_args of {mode} is {words!r}, not a text")
+    try:
+        socket.getaddrinfo(params.host or ".", None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise ParamsError(f"params: host is {params.host!r}: {error}") from None
 
 
 def address_of(url: str) -> tuple[str, int]:

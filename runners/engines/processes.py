@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,18 @@ def is_alive(pid: int) -> bool:
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
+def is_ending(pid: int) -> bool:
+    """Gone, a zombie, or told to end by a signal that it has not followed yet: it is busy in the kernel, or stopped."""
+    if not is_alive(pid):
+        return True
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return not is_alive(pid)
+    pending = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return any(mask & (1 << (number - 1)) for mask in pending for number in (signal.SIGKILL, signal.SIGTERM))
+
+
 def started_at(pid: int) -> int:
     """Ticks since boot, 0 if it is gone: with its number it names a process for good."""
     found = _stat(pid)
@@ -72,12 +85,17 @@ def mapped_files(pid: int) -> set[str]:
 
 def holders(port: int) -> list[int]:
     """Processes that listen on a TCP port, as far as we may see; empty where nobody does or all are hidden."""
-    inodes = set(_listening_inodes(port))
+    inodes = {row[9] for row in _listening(port)}
     return [pid for pid in _pids() if inodes and inodes & set(_sockets(pid))]
 
 
 def is_listened_on(port: int) -> bool:
-    return any(True for _ in _listening_inodes(port))
+    return any(True for _ in _listening(port))
+
+
+def users_of(port: int) -> set[int]:
+    """Ids of the users who listen on a TCP port; the kernel tells them also where it hides the process."""
+    return {int(row[7]) for row in _listening(port)}
 
 
 def free_port(host: str) -> int:
@@ -105,13 +123,14 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _listening_inodes(port: int) -> Iterator[str]:
+def _listening(port: int) -> Iterator[list[str]]:
+    """Rows of /proc/net/tcp: column 7 is the user, column 9 the socket's inode."""
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
                 columns = line.split()
                 if columns[3] == LISTENING and int(columns[1].rpartition(":")[2], 16) == port:
-                    yield columns[9]
+                    yield columns
 
 
 def _sockets(pid: int) -> Iterator[str]:

@@ -6,67 +6,106 @@ Must not be used where something is still to be measured on the same server: a p
 import gzip
 import http.client
 import json
-import shlex
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.engines.dialect import Start
+from runners.contract import ParamsError
+from runners.engines.dialect import Dialect, Profiler, Start
+from runners.engines.params import EngineParams
+from runners.engines.records import Observation
 from runners.engines.server import Server
-from runners.engines.traces import summed
+from runners.engines.traces import num_steps, summed
 
 CYCLES = 20
 # Writing a trace of a large server takes a while after it was stopped.
 WAIT_S, LOOK_S, ASK_S = 120.0, 0.5, 120.0
-ENGINES = ("sglang", "vllm")
+# What traces of other ranks may take behind a whole one that holds nothing: an engine on a processor has no kernel.
+OTHERS_S = 5.0
+UNKNOWN = "a server of kind {} has no profiler that is known"
 
 
-def profiled_start(start: Start, engine: str, folder: Path) -> Start:
-    """vLLM serves its profiler only if it was started for it."""
-    if engine != "vllm":
+def num_skipped(concurrency: int) -> int:
+    """Steps in front of those that are profiled: the prefills of all requests, one a step at worst, and one more."""
+    return concurrency + 1
+
+
+def num_needed(concurrency: int) -> int:
+    """Steps that a load has to have: those that are skipped, those that are profiled, and one that shows their end."""
+    return num_skipped(concurrency) + CYCLES + 1
+
+
+def refuse_short(params: EngineParams) -> None:
+    """Raises ParamsError where even one token a step would make too few steps."""
+    needed = num_needed(params.concurrency)
+    if params.trace and params.tokens < needed:
+        text = (
+            f"requests of tokens={params.tokens} at concurrency={params.concurrency} have fewer steps than the {needed}"
+        )
+        raise ParamsError(f"params: trace profiles {CYCLES} cycles behind the prefills, and {text} that this takes")
+
+
+def profiled_start(start: Start, dialect: Dialect, folder: Path, concurrency: int) -> Start:
+    if dialect.profiler is None or dialect.profiler.start is None:
         return start
-    config = {"profiler": "torch", "torch_profiler_dir": str(folder), "torch_profiler_with_stack": False}
-    return replace(start, argv=(*start.argv, *shlex.split(f"--profiler-config '{json.dumps(config)}'")))
+    return dialect.profiler.start(start, folder, CYCLES, num_skipped(concurrency))
 
 
-def profile(server: Server, engine: str, folder: Path, drive: Callable[[], object]) -> dict[str, Any]:
-    """{"cycles", "seconds": …, "file"}, or {"error"}: a trace that does not come costs no trial.
+def profile(
+    server: Server, dialect: Dialect, folder: Path, concurrency: int, drive: Callable[[], Observation]
+) -> dict[str, Any]:
+    """{"cycles", "seconds": a cycle, "file"}, or {"error"}: a trace that does not come costs no trial.
 
-    `drive` sends the requests whose cycles are traced.
+    `drive` sends the requests whose cycles are traced, `concurrency` at a time.
     """
-    if engine not in ENGINES:
-        return {"error": f"a server of kind {engine} has no profiler that is known"}
-    bodies: dict[str, dict[str, Any]] = {
-        "sglang": {"output_dir": str(folder), "num_steps": CYCLES, "activities": ["CPU", "GPU"]},
-        "vllm": {"max_iterations": CYCLES},
-    }
+    profiler = dialect.profiler
+    if profiler is None:
+        return {"error": UNKNOWN.format(dialect.name)}
     folder.mkdir(parents=True, exist_ok=True)
-    status, said = _post(server, "/start_profile", bodies[engine])
+    status, said = _post(server, "/start_profile", profiler.body(folder, CYCLES))
     if status != 200:
         return {"error": f"/start_profile answered {status}: {said[:200]}"}
-    drive()
-    if engine == "vllm":
+    seen = drive()
+    if profiler.is_stopped:
         _post(server, "/stop_profile", {})
-    return _read(folder)
+    short = too_short(seen, concurrency)
+    return {"error": short} if short else read_trace(folder, profiler)
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def too_short(seen: Observation, concurrency: int) -> str:
+    """Why fewer cycles may have run than were to be profiled; "" if they certainly ran.
+
+    An event of an answer is one step at least, whatever it brings, and all tokens of a step come in one event.
+    """
+    ran, needed = max((len(answer.arrivals) for answer in seen.answers), default=0), num_needed(concurrency)
+    if ran >= needed:
+        return ""
+    failed = next((f" ({answer.error})" for answer in seen.answers if answer.error), "")
+    return (
+        f"the longest answer came in {ran} events{failed}, and {CYCLES} cycles take {needed}: longer answers (tokens)"
+    )
+
+
+def read_trace(folder: Path, profiler: Profiler) -> dict[str, Any]:
     """The trace of the first rank, once it is whole."""
     until_s = time.monotonic() + WAIT_S
     problem = "no trace was written"
     while time.monotonic() < until_s:
         for path in sorted(folder.rglob("*.json*")):
+            if profiler.other_files is not None and profiler.other_files.search(path.name):
+                continue
             try:
                 trace = json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
             except (OSError, EOFError, ValueError) as error:
                 problem = f"{path.name}: {error}"
                 continue
-            seconds = summed(trace, CYCLES) if isinstance(trace, Mapping) else {}
+            cycles = num_steps(trace) or CYCLES
+            seconds = summed(trace, cycles)
             if seconds:
-                return {"cycles": CYCLES, "seconds": seconds, "file": path.name}
+                return {"cycles": cycles, "seconds": seconds, "file": path.name}
             problem = f"{path.name} holds no kernel of a device"
+            until_s = min(until_s, time.monotonic() + OTHERS_S)
         time.sleep(LOOK_S)
     return {"error": problem}
 

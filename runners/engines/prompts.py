@@ -54,7 +54,7 @@ def read_file(path: Path) -> tuple[Prompt, ...]:
 def _whole(path: Path, text: str) -> Iterable[tuple[str, Any]]:
     try:
         records = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     return [(f"{path}, entry {place}", record) for place, record in enumerate(records)]
 
@@ -65,7 +65,7 @@ def _lines(path: Path, text: str) -> Iterable[tuple[str, Any]]:
             continue
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: {error}; expected {EXPECTED}") from error
         yield f"{path}, line {number}", record
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from runners.engines.limits import MAX_WAIT_SHARE
 
+# The code of a trial in which the server worked for somebody else too, whichever of its counters showed it.
+OTHER_CLIENTS = "other_clients"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
@@ -81,7 +84,7 @@ class Answer:
     """What became of one request. `error` is empty where it was answered completely and its tokens can be counted.
 
     `first_ns` is the event that brought the first token, `last_ns` the one that brought the last (0: none did).
-    `num_tokens` comes from `usage` or token ids (None: uncountable). `digest` is over token ids, else over the text.
+    `num_tokens` comes from `usage` or token ids (None: uncountable). `digest`, "ids:…" over token ids, else "text:…".
     `finish` is the engine's word for the end (length, stop, …), `usage` and `meta` its last ones (SGLang: meta_info).
     """
 

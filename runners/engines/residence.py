@@ -16,7 +16,7 @@ from runners.engines import processes
 from runners.engines.control import asker
 from runners.engines.dialect import Dialect
 from runners.engines.records import Reason
-from runners.engines.server import EngineError, Server, exit_code, log_tail
+from runners.engines.server import EngineError, Server, exit_code, last_words
 from runners.engines.sleeping import DIED, Nap, fall_asleep, nap_of, wake_up
 
 # Keys of a spec's parameters that the harness sets and no person: the record's file, and whether to keep or to visit.
@@ -153,4 +153,4 @@ def _all_asleep(stay: Stay, dialect: Dialect) -> Iterator[Reason]:
 
 def _alive(server: Server, when: str) -> Iterator[Reason]:
     if exit_code(server) is not None:
-        yield Reason(code=DIED, text=f"the engine died while it was {when}\n{log_tail(server)}")
+        yield Reason(code=DIED, text=f"the engine died while it was {when}{last_words(server)}")

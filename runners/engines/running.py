@@ -4,13 +4,16 @@ Must not send it any request but the cheap one that asks whether it is ready.
 """
 
 import os
+import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runners.contract import Launch, ParamsError, UnbuildableError
+from runners.contract import Launch, ParamsError
+from runners.engines import ports, processes, program
 from runners.engines import server as servers
 from runners.engines.control import asker
 from runners.engines.dialect import Dialect, Start
@@ -26,6 +29,7 @@ from runners.engines.server import EngineError, Server
 PLAIN = "plain"
 # What a workload without modes calls its only one, where something has to be called by it.
 ONLY = "load"
+CONNECT_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,24 +49,28 @@ def running(
     """The server, ready, for the `with` block; then everything of it is ended. One that somebody else started
     (`params.url`) is neither started nor ended, and a resident that is visited sleeps again.
 
-    Raises EngineError if it does not come up, UnbuildableError if the arm's Python has no such engine, ValueError for
+    Raises EngineError if it does not come up, NoEngineError if the arm's Python has no such engine, ValueError for
     parameters that cannot be.
     """
     if params.url:
         host, port = address_of(params.url)
+        refuse_nobody(host, port, params.url)
         yield Running(server=Server(host=host, port=port, ask=asker(host, port)))
         return
     home = read(stay.file) if stay is not None and not stay.keeps else None
     port = home.port if home else params.port or free_port(params.host)
-    python = servers.python_of(params.python, launch.subject_root)
-    cwd = launch.subject_root / params.workdir
+    cwd = program.folder_of(params.workdir, launch.subject_root)
+    python = program.python_of(params.python, launch.subject_root)
+    if params.python and shutil.which(python) is None:
+        program.refuse(params.python, "no such program")
     start = starting(params, dialect, mode, python=python, port=port)
     start = start if stay is None else able_to_sleep(start, dialect)
-    start = profiled_start(start, dialect.name, trace_folder(launch, mode)) if params.trace else start
+    if params.trace:
+        start = profiled_start(start, dialect, trace_folder(launch, mode), params.concurrency)
     env = servers.environment(os.environ, start.env, python)
     found = probe(python, dialect.modules, dialect.distributions, env=env, cwd=cwd) if dialect.modules else Found()
     if found.error and not params.command:
-        raise UnbuildableError(found.error)  # it is about the arm and not about luck: no second try helps
+        raise program.NoEngineError(found.error)  # it is about the arm and not about luck: no second try helps
     if stay is not None and home is not None:
         server = replace(server_at(home), argv=start.argv, env=env)
         with visiting(stay, server, dialect) as visit:
@@ -71,10 +79,18 @@ def running(
     ask = asker(params.host, port)
     whole = Running(server=servers.start(start, env=env, cwd=cwd, host=params.host, port=port, ask=ask), found=found)
     try:
-        servers.wait_ready(whole.server, lambda: is_ready(whole.server, dialect, stay))
+        servers.wait_ready(whole.server, lambda: is_ready(whole.server, dialect, stay, is_fixed=bool(params.port)))
         yield whole
     finally:
         whole.ending.update(servers.stop(whole.server, params.stop_grace_s))
+
+
+def refuse_nobody(host: str, port: int, url: str) -> None:
+    """Raises ParamsError if nobody listens there."""
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_S).close()
+    except (OSError, UnicodeError) as error:
+        raise ParamsError(f"params: url is {url!r}, and nobody answers there: {error}") from None
 
 
 def left_behind(run_: Running) -> Iterator[Reason]:
@@ -125,18 +141,20 @@ def able_to_sleep(start: Start, dialect: Dialect) -> Start:
     return replace(start, argv=(*start.argv, *dialect.sleep.flags), env={**start.env, **dialect.sleep.env})
 
 
-def is_ready(server: Server, dialect: Dialect, stay: Stay | None = None) -> bool:
-    """Whoever else holds the port is found out at once. Raises EngineError."""
+def is_ready(server: Server, dialect: Dialect, stay: Stay | None = None, *, is_fixed: bool = False) -> bool:
+    """Whether it serves requests. Whoever else holds the port is found out at once, whatever he answers.
+
+    Raises EngineError for him: another start takes another port. ParamsError where the port is a fixed one.
+    """
     refuse_end(stay)
+    found, foreign = listeners(server) if processes.is_listened_on(server.port) else ([], None)
+    if foreign and found:
+        servers.refuse_dead(server)
+        raise ParamsError(ports.taken(server.port)) if is_fixed else EngineError(foreign.text)
     for path in dialect.ready:
         status = server.ask("GET", path).status
-        if status == 0:
-            return False
-        if status == 200:
-            _, foreign = listeners(server)
-            if foreign:
-                raise EngineError(foreign.text)
-            return True
+        if status == 200 and foreign:
+            raise EngineError(foreign.text)
         if status != 404:
-            return False
+            return status == 200
     return False

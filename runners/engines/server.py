@@ -7,12 +7,11 @@ import contextlib
 import ctypes
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 from perfguard.protocol import matters
 from runners.contract import PlainError
-from runners.engines import processes
+from runners.engines import lastwords, ports, processes, program
 from runners.engines.control import Ask
 from runners.engines.dialect import Start
 
@@ -47,17 +46,14 @@ KILL_WAIT_S = 120.0
 # How long after its connections a server's process may end.
 FOLLOW_S = 1.0
 PORT_WAIT_S = 60.0
+IN_USE = re.compile(r"address (is )?already in use|EADDRINUSE|errno 98", re.I)
 # In place of an exit code, for a process that is not our child.
 GONE = -1
-TAIL_LINES = 20
-TAIL_BYTES = 16384
-# A line of a traceback that names the exception, whatever a log puts in front of it.
-AN_ERROR = re.compile(r"(^|[\s.])[A-Z]\w*(Error|Exception): ")
 NUM_ERRORS, ERROR_CHARS = 3, 300
 
 
 class EngineError(PlainError):
-    """The server did not come up, or not as itself; the text ends with what it wrote."""
+    """The server did not come up, or not as itself; the text ends with its last words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,20 +88,12 @@ def environment(inherited: Mapping[str, str], own: Mapping[str, str], python: st
     return {**KEPT_READABLE, **own, **kept, "PATH": path}
 
 
-def python_of(asked: str, checkout: Path) -> str:
-    """The arm's Python as an absolute path: a relative one lies in its checkout; none is python3 of the path."""
-    if not asked:
-        return shutil.which("python3") or sys.executable
-    if os.sep not in asked:
-        return shutil.which(asked) or asked
-    # Not resolved: the link is what makes a virtual environment.
-    return os.path.normpath(checkout / asked)
-
-
 def start(start_: Start, *, env: Mapping[str, str], cwd: Path, host: str, port: int, ask: Ask) -> Server:
-    """Raises EngineError if the port is held by somebody, or the program cannot be started."""
+    """Raises ParamsError if the port is held by somebody, program.refuse's if there is no such program, EngineError if
+    it cannot be started now.
+    """
     _become_subreaper()
-    _wait_for_port(port)
+    ports.wait_free(port)
     log, log_start = _own_log()
     try:
         process = subprocess.Popen(
@@ -117,6 +105,8 @@ def start(start_: Start, *, env: Mapping[str, str], cwd: Path, host: str, port: 
             preexec_fn=_die_with_us,
         )
     except OSError as error:
+        if error.errno in program.NO_PROGRAM:
+            program.refuse(start_.argv[0], str(error.strerror))
         raise EngineError(f"cannot start {start_.argv[0]!r} in {cwd}: {error.strerror}") from error
     return Server(
         host=host, port=port, ask=ask, process=process, argv=start_.argv, env=env, log=log, log_start=log_start
@@ -138,8 +128,11 @@ def wait_ready(server: Server, is_ready: Callable[[], bool]) -> None:
 
 
 def refuse_dead(server: Server) -> None:
-    if (code := exit_code(server)) is not None:
-        raise EngineError(f"the engine ended with code {code} before it was ready:\n{log_tail(server)}")
+    if (code := exit_code(server)) is None:
+        return
+    is_taken = IN_USE.search(log_text(server)) and processes.is_listened_on(server.port)
+    why = f", port {server.port} is held by {ports.holder(server.port)}" if is_taken else ""
+    raise EngineError(f"the engine ended with code {code} before it was ready{why}{last_words(server)}")
 
 
 def exit_code(server: Server) -> int | None:
@@ -193,17 +186,11 @@ def stop(server: Server, grace_s: float) -> dict[str, Any]:
     }
 
 
-def log_tail(server: Server) -> str:
-    """The end of what the server wrote, and before it what went wrong first."""
-    lines = log_text(server).splitlines()
-    tail = "\n".join(lines[-TAIL_LINES:])[-TAIL_BYTES:]
-    return "\n".join([*first_errors(lines[:-TAIL_LINES]), tail])
-
-
-def first_errors(lines: Sequence[str]) -> list[str]:
-    """The first lines that end a traceback. An engine's parent only says at its end that a child of it failed."""
-    named = dict.fromkeys(line[:ERROR_CHARS] for line in lines if AN_ERROR.search(line))
-    return list(named)[:NUM_ERRORS]
+def last_words(server: Server) -> str:
+    """ "; its log: …": in one line what went wrong first in it and what it says at last; the harness keeps all of it.
+    Empty where its log is somebody else's.
+    """
+    return "" if server.log is None else f"; its log: {lastwords.told(log_text(server).splitlines())}"
 
 
 def log_text(server: Server, limit: int = 2**22) -> str:
@@ -232,15 +219,6 @@ def _become_subreaper() -> None:
 def _die_with_us() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-
-def _wait_for_port(port: int) -> None:
-    """A predecessor that dies slowly may hold it for a while."""
-    if _wait(lambda: not processes.is_listened_on(port), PORT_WAIT_S):
-        return
-    found = [f"{pid} ({processes.command_of(pid)[:100]})" for pid in processes.holders(port)]
-    who = ", ".join(found) or "a process of somebody else"
-    raise EngineError(f"port {port} has been held by {who} for {PORT_WAIT_S:g} s; port = 0 takes a free one")
 
 
 def _own_log() -> tuple[Path | None, int]:

@@ -1,11 +1,14 @@
 """SGLang: /generate, accept lengths by request, /flush_cache. Field names of 0.5.x and of what came before it."""
 
+import re
 import time
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from runners.engines import thin
+from runners.engines import facts_sglang, thin
 from runners.engines.control import Ask, first_known
-from runners.engines.dialect import Dialect, RequestNames, Sleep, Start, openai_models
+from runners.engines.dialect import Dialect, Profiler, RequestNames, Sleep, Start, openai_models
 from runners.engines.params import EngineParams
 
 # A server says no while the last request is being put away.
@@ -46,6 +49,11 @@ def synthetic(start: Start, params: EngineParams) -> Start:
     return replace(start, env={**start.env, **own})
 
 
+def profile_body(folder: Path, cycles: int) -> dict[str, Any]:
+    """By stage: so many decode batches in a trace of their own, without the prefills in front of them."""
+    return {"output_dir": str(folder), "num_steps": cycles, "profile_by_stage": True, "activities": ["CPU", "GPU"]}
+
+
 SGLANG = Dialect(
     name="sglang",
     wire="generate",
@@ -57,10 +65,14 @@ SGLANG = Dialect(
     ready=("/ready", "/model_info", "/get_model_info"),
     version=version,
     models=models,
+    info=INFO,
+    facts=facts_sglang.facts,
     flush=flush,
     prefix_cache="flush",
     synthetic=synthetic,
     thin=thin.sglang,
+    # The stage stands behind the rank: by its number in the engine's enumeration, or by one of two names.
+    profiler=Profiler(body=profile_body, other_files=re.compile(r"-(1|EXTEND|prefill)\.trace\.json")),
     # Without the flag both paths answer 200 and nothing is released.
     sleep=Sleep(flags=("--enable-memory-saver",), sleep="/release_memory_occupation", wake="/resume_memory_occupation"),
     by_request=RequestNames(

@@ -11,7 +11,7 @@ from typing import Any
 from runners.engines.control import Ask, asker
 from runners.engines.dialect import Dialect, Sleep
 from runners.engines.records import Reason
-from runners.engines.server import Server, exit_code, log_tail
+from runners.engines.server import Server, exit_code, last_words
 
 # Weights of a large model go to the host's memory and come back: minutes at most.
 SLEEP_LIMIT_S = 600.0
@@ -110,5 +110,5 @@ def _told(nap: Nap) -> bool | None:
 def _failed(nap: Nap, code: str, text: str) -> Reason:
     """A server that is gone answers nothing: that is then the finding."""
     if exit_code(nap.server) is not None:
-        return Reason(code=DIED, text=f"the engine died: {text}\n{log_tail(nap.server)}")
+        return Reason(code=DIED, text=f"the engine died: {text}{last_words(nap.server)}")
     return Reason(code=code, text=text)

@@ -1,44 +1,31 @@
 """Asks a server, outside of the measured window, what it resolved, and looks at its processes' environments.
 
-Must not judge beyond a variable that did not arrive; what the words mean is for facts_sglang.py and facts_vllm.py.
+Must not judge beyond a variable that did not arrive; what the words mean is for the dialect's `facts`.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runners.engines import facts_sglang, facts_vllm
 from runners.engines import server as servers
 from runners.engines.control import first_known
 from runners.engines.dialect import Dialect
-from runners.engines.facts import Told, asked_flags, known
+from runners.engines.facts import Told, known
 from runners.engines.records import Reason
 from runners.engines.server import Server
 from runners.engines.workers import Process, overwritten, read_processes, undelivered, workers_json
 
-# Where a server tells its arguments. vLLM does in its development mode only; its log says the same.
-INFO = {"sglang": ("/server_info", "/get_server_info"), "vllm": ("/server_info?config_format=json",)}
-
-
-def of_command(told: Told) -> dict[str, Any]:
-    """Of an engine that says nothing of itself: what it was asked for."""
-    return known({"name": told.name, "version": told.version, "asked": asked_flags(told.command)})
-
-
-READERS: Mapping[str, Callable[[Told], dict[str, Any]]] = {"sglang": facts_sglang.facts, "vllm": facts_vllm.facts}
-
 
 def state_of(server: Server, dialect: Dialect, version: str) -> tuple[dict[str, Any], tuple[Reason, ...]]:
     """What a running server says of itself, as a record, and the variables that did not reach one of its processes."""
-    paths = INFO.get(dialect.name, ())
     told = Told(
         name=dialect.name,
         version=version,
         command=server.argv,
-        info=first_known(server.ask, paths).fields if paths else {},
+        info=first_known(server.ask, dialect.info).fields if dialect.info else {},
         log=servers.log_text(server),
     )
-    record = READERS.get(dialect.name, of_command)(told)
+    record = dialect.facts(told)
     # What the server was given: the folder of its interpreter stands in front of the PATH that was asked for.
     asked = {name: server.env.get(name, value) for name, value in asked_variables(os.environ).items()}
     processes = processes_of(server, asked)

@@ -23,17 +23,30 @@ PHASES = {
     "verify": re.compile(r"verify", re.I),
     "decode": re.compile(r"decode", re.I),
 }
+# What vLLM (0.10 to 0.32) calls one step of its scheduler. SGLang marks forwards, of which a cycle has several.
+STEP = re.compile(r"^execute_(context|new)_\d")
 ANNOTATIONS = ("gpu_user_annotation", "user_annotation")
 MICRO = 1e-6
 
 
-def summed(trace: Mapping[str, Any], cycles: int) -> dict[str, float]:
+def num_steps(trace: Any) -> int:
+    """Steps that the host began while it was traced; 0 where the engine does not mark them."""
+    begun = [e for e in _events(trace) if e.get("cat") == "user_annotation" and STEP.search(str(e["name"]))]
+    return len(_of_one_device(begun))
+
+
+def _events(trace: Any) -> list[Mapping[str, Any]]:
+    found = trace.get("traceEvents") if isinstance(trace, Mapping) else None
+    return [event for event in found if _is_whole(event)] if isinstance(found, list) else []
+
+
+def summed(trace: Any, cycles: int) -> dict[str, float]:
     """Seconds a cycle: "busy_s", "gaps_s", "all_reduce_s", "moe_s", "attention_s", "gemm_s", "other_s", of one device;
     "decode_s", "verify_s", "draft_s" where annotations name them. Empty where the trace holds no kernel.
 
-    `cycles`: how many the profiler was asked for.
+    `cycles`: how many were profiled.
     """
-    events = [event for event in trace.get("traceEvents", ()) if _is_whole(event)]
+    events = _events(trace)
     kernels = _of_one_device([event for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")])
     if not kernels or cycles < 1:
         return {}

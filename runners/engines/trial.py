@@ -20,10 +20,10 @@ from runners.engines.known import dialect_of
 from runners.engines.measuring import measure
 from runners.engines.params import EngineParams, read_params
 from runners.engines.probe import Found, package_files
-from runners.engines.profile import profile
-from runners.engines.records import Endpoint, Load, Observation, Reason
+from runners.engines.profile import profile, refuse_short
+from runners.engines.records import OTHER_CLIENTS, Endpoint, Load, Observation, Reason
 from runners.engines.residence import Stay, Visit, stay_of
-from runners.engines.running import ONLY, PLAIN, Running, left_behind, running, trace_folder
+from runners.engines.running import ONLY, PLAIN, Running, left_behind, running, starting, trace_folder
 from runners.engines.scraping import scrape, settled
 from runners.engines.server import Server
 from runners.engines.state import state_of
@@ -74,11 +74,15 @@ def run(launch: Launch) -> Measurement:
     # Before a server takes minutes to load: a file of prompts may be wrong.
     if (params.prefix_cache or dialect.prefix_cache) == "flush" and dialect.flush is None:
         raise ParamsError(f"params: prefix_cache is flush, and a server of kind {dialect.name} cannot be told to")
+    refuse_short(params)
     load = loads.load_of(params, dialect, seed_of(launch, params, stay))
+    modes = launch.spec.modes or ("",)
+    for mode in () if params.url else modes:
+        starting(params, dialect, mode, python="", port=0)  # before the first one is started: the second may be wrong
     if stay is not None and stay.keeps:
         return run_keeper(launch, params, dialect, stay)
     parts: list[Part] = []
-    for mode in launch.spec.modes or ("",):
+    for mode in modes:
         parts.append(run_mode(Job(launch=launch, params=params, dialect=dialect, mode=mode, load=load, stay=stay)))
         if parts[-1].reasons:
             break  # the trial counts for nothing: the other server is not worth its minutes
@@ -135,7 +139,7 @@ def traced(job: Job, server: Server, model: str, part: Part) -> Part:
     short = replace(job.load, num_requests=job.load.concurrency, rate_per_s=0.0)
     endpoint = Endpoint(host=server.host, port=server.port, model=model)
     folder = trace_folder(job.launch, job.mode)
-    seen = profile(server, job.dialect.name, folder, lambda: measure(endpoint, job.wire, short))
+    seen = profile(server, job.dialect, folder, short.concurrency, lambda: measure(endpoint, job.wire, short))
     return replace(part, engine={**part.engine, "trace": seen})
 
 
@@ -146,7 +150,7 @@ def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:
     failed = failed or loads.age(endpoint, job.wire, load, job.params.age_s, is_unique=job.cache == "unique")
     if failed is not None:
         error = next(answer.error for answer in failed.answers if answer.error)
-        raise servers.EngineError(f"every request of the warm-up failed: {error}\n{servers.log_tail(server)}")
+        raise servers.EngineError(f"every request of the warm-up failed: {error}{servers.last_words(server)}")
     alive = servers.names(server)
     load_s = announce_ready(job.launch)
     unflushed = job.dialect.flush(server.ask) if job.cache == "flush" and job.dialect.flush else ""
@@ -206,11 +210,13 @@ def died(server: Server, alive: dict[int, str], seen: Observation) -> Iterator[R
         return
     who = f"its process {gone[0][0]} ({gone[0][1]}) is gone" if code is None else "it is gone"
     who = f"it ended with code {code}" if code not in (None, servers.GONE) else who
-    yield Reason(code="engine_died", text=f"the engine died in mid-run: {who}\n{servers.log_tail(server)}")
+    yield Reason(code="engine_died", text=f"the engine died in mid-run: {who}{servers.last_words(server)}")
 
 
 def others(dialect: Dialect, seen: Observation, before: str, after: str) -> Iterator[Reason]:
-    """Whether somebody else was served: only where all of ours was answered can that be told."""
+    """Whether somebody else was served: only where all of ours was answered can that be told. Said once."""
+    if any(reason.code == OTHER_CLIENTS for reason in seen.reasons):
+        return
     found = foreign_traffic(before, after, dialect.generated_tokens, tokens_of(seen))
     if found is not None and not any(answer.error for answer in seen.answers):
         yield found

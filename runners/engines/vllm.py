@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from runners.contract import ParamsError
-from runners.engines import thin
+from runners.engines import facts_vllm, thin
 from runners.engines.control import Ask
-from runners.engines.dialect import CounterNames, Dialect, Sleep, Start, openai_models
+from runners.engines.dialect import CounterNames, Dialect, Profiler, Sleep, Start, openai_models
 from runners.engines.params import EngineParams
 
 SPECULATIVE = ("--speculative-config", "--speculative_config", "-sc")
@@ -51,6 +53,25 @@ def _configuration(argv: Sequence[str]) -> tuple[int, str]:
     return 0, ""
 
 
+def profiled_start(start: Start, folder: Path, cycles: int, skipped: int) -> Start:
+    """Its profiler is served only if it was started for it. Only here do all versions take the number of cycles; the
+    body of a request that holds it is read without a word by those that do not know it.
+    """
+    config = {
+        "profiler": "torch",
+        "torch_profiler_dir": str(folder),
+        "torch_profiler_with_stack": False,
+        "ignore_frontend": True,  # which counts no cycles and would be traced for the whole load
+        "delay_iterations": skipped,
+        "max_iterations": cycles,
+    }
+    return replace(start, argv=(*start.argv, "--profiler-config", json.dumps(config)))
+
+
+def profile_body(folder: Path, cycles: int) -> dict[str, Any]:
+    return {}
+
+
 VLLM = Dialect(
     name="vllm",
     wire="completions",
@@ -65,9 +86,12 @@ VLLM = Dialect(
     ready=("/health",),
     version=version,
     models=openai_models,
+    info=("/server_info?config_format=json",),  # in its development mode only; its log says the same
+    facts=facts_vllm.facts,
     flush=flush,
     synthetic=synthetic,
     thin=thin.vllm,
+    profiler=Profiler(start=profiled_start, body=profile_body, is_stopped=True),
     # Level 1 keeps the weights in the host's memory and forgets the cache. The paths are the developers' mode's.
     sleep=Sleep(
         flags=("--enable-sleep-mode",),

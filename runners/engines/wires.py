@@ -33,12 +33,15 @@ class Said:
 
 @dataclass(frozen=True, kw_only=True)
 class Wire:
-    """`may_echo`: the first text of an answer may be the prompt itself."""
+    """`may_echo`: the first text of an answer may be the prompt itself. `takes_ignore_eos`: answers can be asked to go
+    on behind the model's own end.
+    """
 
     path: str
     body: Callable[[Endpoint, Prompt, Load], dict[str, Any]]
     understand: Callable[[Mapping[str, Any]], Said]
     takes_ids: bool = False
+    takes_ignore_eos: bool = False
     may_echo: bool = False
 
 
@@ -172,9 +175,17 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 WIRES: Mapping[str, Wire] = {
-    "completions": Wire(path="/v1/completions", body=_completions_body, understand=understand_openai, takes_ids=True),
-    "chat": Wire(path="/v1/chat/completions", body=_chat_body, understand=understand_openai),
-    "generate": Wire(path="/generate", body=_generate_body, understand=understand_generate, takes_ids=True),
+    "completions": Wire(
+        path="/v1/completions",
+        body=_completions_body,
+        understand=understand_openai,
+        takes_ids=True,
+        takes_ignore_eos=True,
+    ),
+    "chat": Wire(path="/v1/chat/completions", body=_chat_body, understand=understand_openai, takes_ignore_eos=True),
+    "generate": Wire(
+        path="/generate", body=_generate_body, understand=understand_generate, takes_ids=True, takes_ignore_eos=True
+    ),
     "openai": Wire(path="/v1/completions", body=_openai_body, understand=understand_openai),
     "transformers": Wire(path="/v1/completions", body=_transformers_body, understand=understand_openai, may_echo=True),
     "transformers-chat": Wire(

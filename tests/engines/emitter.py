@@ -26,7 +26,7 @@ class Scenario:
     per_event: int = 1
     num_tokens: int = 0  # 0: as asked
     status: int = 200
-    ending: str = "whole"  # or: cut (no last chunk), reset, hang, error (an object in the stream, then in order)
+    ending: str = "whole"  # or: cut (no last chunk), reset, hang, error (an object in the stream), endless (one event)
     ends_after: int = 0  # events before an ending that is not whole
     fail_from: int = 0  # the ending is for requests from this number on
     usage: bool = True
@@ -106,7 +106,19 @@ async def stream(server: Server, path: str, body: dict, writer: asyncio.StreamWr
         record["sent"].append((clock_ns(), count))
         writer.write(chunk(event))
     num = asked if plan.held_back else sum(count for count, _ in events[:stop])
+    if ending == "endless":
+        await go_on(record, writer)
     await finish(plan, ending, path, num, writer)
+
+
+async def go_on(record: dict, writer: asyncio.StreamWriter) -> None:
+    """One event that never ends, as long as somebody reads it."""
+    record["endless_bytes"] = 0
+    writer.write(b"6\r\ndata: \r\n")
+    for _ in range(200):
+        writer.write(b"%x\r\n%s\r\n" % (2**20, b"x" * 2**20))
+        await writer.drain()
+        record["endless_bytes"] += 2**20
 
 
 async def finish(plan: Scenario, ending: str, path: str, num: int, writer: asyncio.StreamWriter) -> None:

@@ -62,10 +62,8 @@ def engine_project(folder: Path, engine: str, **script: Any) -> Project:
     return project
 
 
-def launch(
-    folder: Path, standin: str, script: dict[str, Any], modes: tuple[str, ...] = (), **params: Any
-) -> dict[str, Any]:
-    """The result of one launch of the runner, started as the harness starts it; {"log"} is what it wrote."""
+def prepare(folder: Path, standin: str, script: dict[str, Any], modes: tuple[str, ...] = (), **params: Any) -> None:
+    """The checkout and the specification of one launch."""
     checkout = folder / "checkout"
     for name, content in engine_files(standin, **script).items():
         path = checkout / name
@@ -83,10 +81,21 @@ def launch(
         "ready": str(folder / "ready-{rank}"),
     }
     (folder / "spec.json").write_text(json.dumps(spec))
+
+
+def runner_of(folder: Path) -> list[str]:
+    return [sys.executable, "-P", str(ROOT / "runners" / "__main__.py"), str(folder / "spec.json")]
+
+
+def launch(
+    folder: Path, standin: str, script: dict[str, Any], modes: tuple[str, ...] = (), **params: Any
+) -> dict[str, Any]:
+    """The result of one launch of the runner, started as the harness starts it; {"log"} is what it wrote."""
+    prepare(folder, standin, script, modes, **params)
     log = folder / "log"
     with open(log, "ab") as stream:
         done = subprocess.run(
-            [sys.executable, "-P", str(ROOT / "runners" / "__main__.py"), str(folder / "spec.json")],
+            runner_of(folder),
             env={"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"},
             cwd=folder,
             stdout=stream,

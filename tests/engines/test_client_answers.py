@@ -169,3 +169,4 @@ def test_the_digest_follows_ids_else_text():
     by_text = [answer_to(token(text, finish="length"), usage(1)).digest for text in (" a", " b")]
     assert by_ids[0] == by_ids[1]
     assert by_text[0] != by_text[1]
+    assert [digest.partition(":")[0] for digest in (*by_ids, *by_text)] == ["ids", "ids", "text", "text"]

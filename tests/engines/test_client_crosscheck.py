@@ -5,6 +5,8 @@ from client_cases import a_load, an_answer, exchange_of
 
 from runners.engines.crosscheck import cross_check
 from runners.engines.measuring import Sent, observe
+from runners.engines.trial import others
+from runners.engines.vllm import VLLM
 
 NAMES = {"vllm": 'engine="0",model_name="m"', "sglang": 'model_name="m",tp_rank="0"'}
 
@@ -78,6 +80,16 @@ def test_speculation_counts_fewer_gaps_and_the_same_time():
 def test_requests_of_others_are_a_reason():
     after = later(ttft_s=0.010, gap_s=0.002, num=6)
     assert codes(observed(), metrics(**WARM), after) == ["other_clients"]
+
+
+def test_requests_and_tokens_of_others_are_told_as_one_thing():
+    made = "# TYPE vllm:generation_tokens counter\nvllm:generation_tokens_total"
+    before, after = f"{metrics(**WARM)}{made} 0\n", f"{later(ttft_s=0.010, gap_s=0.002, num=6)}{made} 48\n"
+    seen = cross_check(observed(), before, after)
+    assert [reason.code for reason in seen.reasons] == ["other_clients"]
+    assert list(others(VLLM, seen, before, after)) == []
+    by_tokens = list(others(VLLM, observed(), before, after))
+    assert [reason.code for reason in by_tokens] == ["other_clients"]
 
 
 @pytest.mark.parametrize("text", ["", 'vllm:num_requests_running{engine="0"} 0.0\n'])

@@ -85,5 +85,12 @@ def test_one_answer_without_counts_leaves_the_gaps_unknown():
 
 
 def test_the_digest_knows_the_order():
-    one, two = replace(an_answer(), digest="a"), replace(an_answer(), digest="b")
+    one, two = replace(an_answer(), digest="ids:a"), replace(an_answer(), digest="ids:b")
     assert figures.digest([one, two]) != figures.digest([two, one])
+    assert figures.digest([one, two]).startswith("ids:")
+
+
+def test_answers_that_tell_different_things_have_no_digest_together():
+    one, two, untold = (replace(an_answer(), digest=digest) for digest in ("ids:a", "text:a", ""))
+    assert figures.digest([one, two]) == ""
+    assert figures.digest([one, untold]) == ""

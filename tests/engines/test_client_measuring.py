@@ -56,6 +56,16 @@ def test_what_was_asked_arrives_as_asked(emitter):
     assert len(observation.samples["ttft_s"]) == 6
 
 
+def test_an_event_that_never_ends_is_given_up_and_fails_its_request(emitter):
+    """200 MB without a newline, behind two good tokens: 16 MiB and a little are kept, the rest stays behind."""
+    emitter.play(ending="endless", ends_after=2, fail_from=1)
+    observation = measure(emitter.endpoint, "completions", a_load(num_requests=2))
+    assert [kind_of(answer) for answer in observation.answers] == ["", "cut"]
+    assert observation.answers[1].error.startswith("cut: given up after more than 1681203")
+    assert codes(observation) == ["requests_failed"]
+    assert emitter.report()[1]["endless_bytes"] < 100 * 2**20
+
+
 def test_prompts_are_taken_in_turn(emitter):
     emitter.play()
     measure(emitter.endpoint, "openai", a_load(prompts=(Prompt(text="a"), Prompt(text="b")), num_requests=3))

@@ -70,6 +70,8 @@ def test_sharegpt_gives_the_first_turn_of_the_human(tmp_path):
         ('{"prompt_token_ids": [1, true]}', "line 1"),
         ('[{"prompt": "a"}, 3]', "entry 1"),
         ("[", "prompts"),
+        ("[" * 100_000, "prompts"),
+        ('{"prompt":' * 100_000, "line 1"),
         ("", "no prompt in it"),
         ('[{"conversations": []}]', "no prompt in it"),
     ],

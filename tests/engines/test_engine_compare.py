@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from engine_support import codes, engine_project, is_alive, plan, rows, sets, texts, wait_for
+from engine_support import codes, compared, engine_project, is_alive, plan, rows, sets, texts, wait_for
 
 from perfguard.store import open_store
+from runners.engines.processes import free_port
 
 EAGLE3 = ("--set", "speculative_args=--speculative-algorithm EAGLE3")
 NGRAM = ("--set", 'speculative_args=--speculative-config \'{"method": "ngram", "num_speculative_tokens": 3}\'')
@@ -41,12 +42,32 @@ def test_a_longer_time_between_tokens_is_a_regression_and_another_accept_length_
     assert list((project.cache / "work").iterdir()) == []
 
 
-def test_two_equal_commits_are_no_regression_and_have_equal_accept_lengths(tmp_path):
-    project = two_commits(tmp_path, "vllm", {"gap_s": 0.004}, {"gap_s": 0.004, "more": {"a": "comment"}})
-    comparison = project.compare("-w", "vllm-ngram", "--no-confirm", *NGRAM, *sets(), code=(0, 3, 4))
+OLDER = {"ids": False, "between": "time_per_output_token_seconds", "missing": ["/ready", "/server_info", "/model_info"]}
+
+
+@pytest.mark.parametrize(
+    ("engine", "workload", "speculative", "names", "length"),
+    [("sglang", "sglang-eagle3", EAGLE3, "older", 7 / 3), ("vllm", "vllm-ngram", NGRAM, "", 2.0)],
+)
+def test_an_older_version_is_compared_with_a_newer_one_that_calls_things_otherwise(
+    tmp_path, engine, workload, speculative, names, length
+):
+    """Text alone on one side, ids on the other: the same tokens, of which nobody can say so, and no other output."""
+    base = {"gap_s": 0.01, "names": names, **OLDER}
+    project = two_commits(tmp_path, engine, base, {"gap_s": 0.01})
+    options = ("--no-confirm", "--max-blocks", "2")
+    comparison = compared(project, "-w", workload, *options, *speculative, *sets())
     assert comparison["outcome"] != "REGRESSION"
+    mode = workload.partition("-")[2]
     (accepted,) = (metric for metric in comparison["metrics"] if metric["exact"])
-    assert (accepted["name"], accepted["base_median"], accepted["head_median"]) == ("ngram_accept_length", 2.0, 2.0)
+    assert (accepted["name"], accepted["base_median"], accepted["head_median"]) == (
+        f"{mode}_accept_length", pytest.approx(length), pytest.approx(length),
+    )  # fmt: skip
+    assert "OUTPUT_UNKNOWN" in codes(comparison)
+    assert "OUTPUT_CHANGED" not in codes(comparison)
+    for trial in stored_trials(project):
+        assert trial.record["counts"][mode]["server"]["tpot_s"] is not None
+        assert trial.digests[mode].startswith("text:" if trial.side == "base" else "ids:")
 
 
 def test_an_engine_that_is_not_the_one_that_was_started_makes_the_comparison_invalid(tmp_path):
@@ -61,25 +82,30 @@ def test_an_engine_that_is_not_the_one_that_was_started_makes_the_comparison_inv
     ("setting", "said"),
     [
         ({"requests": 0}, "requests is 0"),
-        ({"rate_per_s": -1}, "rate_per_s is -1"),
         ({"prompt_file": "/nowhere"}, "/nowhere"),
-        ({"prefix_cache": "empty"}, "none of flush, unique, keep"),
+        ({"python": "/nowhere/python"}, "cannot start '/nowhere/python': no such program"),
+        ({"command": "/nowhere/serve {port}"}, "cannot start '/nowhere/serve': No such file or directory"),
+        ({"age_s": "NaN"}, "age_s='NaN' is not a number"),
+        ({"pinned_args": {"plain": "'unclosed"}}, "No closing quotation"),
     ],
 )
 def test_a_parameter_that_cannot_be_is_wrong_usage_before_any_server_is_started(tmp_path, setting, said):
-    project = engine_project(tmp_path, "sglang")
-    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets(**setting), code=2)
-    assert said in done.stderr
+    """The last one is that of the second of two modes, whose server would be started after the first one's."""
+    project = engine_project(tmp_path, "sglang", pids=str(tmp_path / "pids"))
+    modes = ("--modes", "both", *EAGLE3)
+    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang-eagle3", *modes, *sets(**setting), code=2)
+    (line,) = (line for line in done.stderr.splitlines() if said in line)
+    assert line.startswith("error: ")
     assert "Traceback" not in done.stderr
     assert "next: perfguard workloads" in done.stderr
+    assert not (tmp_path / "pids").exists()
 
 
-def test_a_server_that_dies_at_its_start_is_told_by_its_own_words(tmp_path):
-    done = engine_project(tmp_path, "sglang", die_at_start=7).run(
-        "run", "HEAD", "--trials", "1", "-w", "sglang", *sets(), code=4
-    )
-    assert "before it was ready" in done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
+def test_a_folder_that_a_commit_lacks_is_told_in_one_line(tmp_path):
+    project = engine_project(tmp_path, "sglang")
+    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets(workdir="python"), code=5)
+    assert "workdir 'python' is no folder of this checkout" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_start_that_fails_once_is_tried_again_in_its_slot(tmp_path):
@@ -136,6 +162,13 @@ def test_running_servers_are_measured_with_a_weaker_promise_that_is_said(running
     assert "agrees" in project.run("replay", "latest").stdout
 
 
+def test_a_url_where_nobody_listens_is_wrong_usage(tmp_path):
+    project = engine_project(tmp_path, "vllm")
+    url = f"http://127.0.0.1:{free_port('127.0.0.1')}"
+    done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", "--url", url, *sets(), code=2)
+    assert f"error: params: url is '{url}', and nobody answers there: [Errno 111] Connection refused" in done.stderr
+
+
 def test_one_running_server_against_one_of_our_own_is_refused(tmp_path):
     project = engine_project(tmp_path, "vllm")
     options = ("--head-set", "url=http://127.0.0.1:1", *sets())
@@ -148,10 +181,13 @@ def test_one_running_server_against_one_of_our_own_is_refused(tmp_path):
 
 
 def test_a_killed_perfguard_leaves_no_engine_and_no_shared_memory_behind_the_next_start(tmp_path):
-    """SIGKILL of perfguard and of its supervisor in mid-trial: an orphan in its own session, and a name in /dev/shm."""
+    """SIGKILL of perfguard and of its supervisor in mid-trial: an orphan in its own session, a name in /dev/shm, and a
+    server that would hold its port for five minutes.
+    """
     pids, name = tmp_path / "pids", f"psm_perfguard_{os.getpid()}"
-    project = engine_project(tmp_path, "vllm", orphan=True, pids=str(pids), shared_memory=name, gap_s=0.5)
-    measuring = project.start("run", "HEAD", "-w", "vllm", *sets(), said=tmp_path / "said")
+    script = {"orphan": True, "pids": str(pids), "shared_memory": name, "gap_s": 0.5, "linger_s": 300.0}
+    project, port = engine_project(tmp_path, "vllm", **script), free_port("127.0.0.1")
+    measuring = project.start("run", "HEAD", "-w", "vllm", *sets(port=port), said=tmp_path / "said")
     wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2, "the engine's processes")
     wait_for(Path("/dev/shm", name).exists, "shared memory")
     for pid in supervisors_of(measuring.pid):
@@ -161,10 +197,23 @@ def test_a_killed_perfguard_leaves_no_engine_and_no_shared_memory_behind_the_nex
     time.sleep(0.2)
     project.write(plan())
     project.git("commit", "-qam", "an engine that does as told")
-    project.run("run", "HEAD", "--trials", "1", "-w", "vllm", *sets())
+    project.run("run", "HEAD", "--trials", "1", "-w", "vllm", *sets(port=port))
     assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
     assert not Path("/dev/shm", name).exists()
     assert rows(project.db, "SELECT count(*) FROM trials WHERE status = 'ok'") == [(2,)]
+
+
+def test_a_killed_supervisor_ends_the_run_in_one_line_and_leaves_nothing(tmp_path):
+    """SIGKILL of what would end the server, in mid-trial; perfguard itself lives."""
+    pids = tmp_path / "pids"
+    project = engine_project(tmp_path, "sglang", orphan=True, pids=str(pids), gap_s=0.2)
+    measuring = project.start("run", "HEAD", "-w", "sglang", *sets(), said=tmp_path / "said")
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2, "the engine's processes")
+    for pid in supervisors_of(measuring.pid):
+        os.kill(pid, signal.SIGKILL)
+    assert measuring.wait(60) == 5
+    assert "error: the supervisor of a trial ended with code -9" in (tmp_path / "said").read_text()
+    assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
 
 
 def supervisors_of(pid):

@@ -77,11 +77,24 @@ def test_a_twin_that_says_when_a_counter_began_is_not_added_to_it():
     assert totals(text(10, 30, 5, []))["vllm:spec_decode_num_drafts_total"] == 10
 
 
+@pytest.mark.parametrize("value", ["NaN", "+Inf"])
+def test_a_counter_that_holds_no_number_counts_nothing(value):
+    """One of two engines of a server: the other's count stays, and no comparison is made with what is no number."""
+    broken = text(7, 30, 5, [5]) + f'vllm:spec_decode_num_drafts_total{{engine="1"}} {value}\n'
+    assert totals(broken)["vllm:spec_decode_num_drafts_total"] == 7
+    assert by_counter(text(0, 0, 0, [0]), broken, VLLM.by_counter).length == 1 + 5 / 7
+
+
+def test_a_negative_count_of_cycles_is_unknown():
+    assert by_request([answer(10, spec_verify_ct=-4)], SGLANG.by_request) is None
+
+
 def test_tokens_that_nobody_here_received_are_somebody_else_s():
     before, after = text(0, 0, 0, [], generated=100), text(0, 0, 0, [], generated=300)
     assert foreign_traffic(before, after, VLLM.generated_tokens, 200) is None
     assert foreign_traffic(before, after, VLLM.generated_tokens, 199) is None  # a stop token that is not sent
     found = foreign_traffic(before, after, VLLM.generated_tokens, 150)
+    assert found.code == "other_clients"
     assert "made 200 tokens while this client got 150" in found.text
     assert foreign_traffic(before, after, VLLM.generated_tokens, None) is None
     assert foreign_traffic("", "", VLLM.generated_tokens, 5) is None

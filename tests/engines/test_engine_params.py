@@ -5,13 +5,15 @@ from dataclasses import fields
 
 import pytest
 
-from perfguard.config import load
+from perfguard.config import load, parse_params
 from perfguard.engine_workloads import ENGINES, PARAMS
 from perfguard.errors import UsageError
 from perfguard.workloads import default_modes, find, own_params, with_modes, with_params
+from runners.contract import ParamsError, UnbuildableError
 from runners.engines.dialect import Start
 from runners.engines.known import DIALECTS, dialect_of
 from runners.engines.params import EngineParams, address_of, filled, read_params
+from runners.engines.program import folder_of, refuse
 from runners.engines.running import starting
 from runners.engines.vllm import synthetic
 
@@ -92,11 +94,63 @@ def test_synthetic_acceptance_finds_its_configuration_however_it_is_written():
         ({"model": "m", "prefix_cache": "empty"}, "none of flush, unique, keep"),
         ({"model": "m", "modell": "x"}, "did you mean 'model'"),
         ({"model": "m", "tokens": "12"}, "tokens is '12'"),
+        ({"model": "m", "tp": 0}, "tp is 0, not at least 1"),
+        ({"model": "m", "concurrency": -2}, "concurrency is -2, not at least 1"),
+        ({"model": "m", "prompt_tokens": -1}, "prompt_tokens is -1, not at least 0"),
+        ({"model": "m", "rate_per_s": float("nan")}, "rate_per_s is nan, not a finite number"),
+        ({"model": "m", "rate_per_s": -1}, "rate_per_s is -1, not at least 0"),
+        ({"model": "m", "request_timeout_s": 0.0}, "request_timeout_s is 0.0, not above 0"),
+        ({"model": "m", "request_timeout_s": float("inf")}, "request_timeout_s is inf"),
+        ({"model": "m", "warmup_requests": -1}, "warmup_requests is -1, not at least 0"),
+        ({"model": "m", "stop_grace_s": -1.0}, "stop_grace_s is -1.0, not at least 0"),
+        ({"model": "m", "max_wait_share": -1.0}, "max_wait_share is -1.0, not at least 0"),
+        ({"model": "m", "age_s": -1.0}, "age_s is -1.0, not at least 0"),
+        ({"model": "m", "thin_layers": -1}, "thin_layers is -1, not at least 0"),
+        ({"model": "m", "layers_field": "a..b"}, "layers_field is 'a..b'"),
+        ({"model": "m", "layers_field": ""}, "layers_field is ''"),
+        ({"model": "m", "port": -1}, "port is -1, not at least 0"),
+        ({"model": "m", "port": 65536}, "port is 65536, not at most 65535"),
+        ({"model": "m", "host": ""}, "host is ''"),
+        ({"model": "m", "host": "300.1.1.1"}, "host is '300.1.1.1'"),
+        ({"model": "m", "synthetic_accept_length": 0.5}, "synthetic_accept_length is 0.5"),
+        ({"model": "m", "synthetic_accept_length": -1.0}, "synthetic_accept_length is -1.0, not at least 0"),
+        ({"model": "m", "pinned_args": {"load": 5}}, "pinned_args of load is 5"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_by_name(params, said):
     with pytest.raises(ValueError, match=said):
         read_params(params)
+
+
+@pytest.mark.parametrize(("key", "value"), [("age_s", "NaN"), ("requests", "x"), ("port", True)])
+def test_a_word_for_a_number_is_refused_before_a_price_is_made_of_it(key, value):
+    with pytest.raises(UsageError, match=f"{key}={value!r} is not a number"):
+        with_params(WORKLOADS["vllm"], {key: value})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_without_end_is_refused(value):
+    with pytest.raises(UsageError, match="is not a finite number"):
+        with_params(WORKLOADS["vllm"], {"age_s": value})
+
+
+def test_what_json_does_not_know_is_text():
+    assert parse_params(["a=NaN", "b=-Infinity", "c=[NaN]", "d=1"], "--set") == {
+        "a": "NaN", "b": "-Infinity", "c": "[NaN]", "d": 1,
+    }  # fmt: skip
+
+
+def test_a_program_or_folder_that_is_not_there_is_the_commit_s_fault_only_in_its_own_checkout(tmp_path):
+    with pytest.raises(UnbuildableError, match="'bin/serve'"):
+        refuse("bin/serve", "no such program")
+    for name in ("serve", "/opt/serve"):
+        with pytest.raises(ParamsError, match="no such program"):
+            refuse(name, "no such program")
+    assert folder_of("", tmp_path) == tmp_path
+    with pytest.raises(UnbuildableError, match="no folder of this checkout"):
+        folder_of("python", tmp_path)
+    with pytest.raises(ParamsError, match="which is no folder"):
+        folder_of("/nowhere", tmp_path)
 
 
 def test_an_engine_that_is_not_known_or_not_told_how_to_start_is_refused():

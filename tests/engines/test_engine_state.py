@@ -26,7 +26,7 @@ def test_a_report_begins_with_what_versions_resolved_differently_and_holds_trace
     project = engine_project(tmp_path, "sglang", arguments=ARGUMENTS, trace=kernels(2000))
     project.commit(plan(arguments=head, trace=kernels(6000)))
     options = ("--trace", "--no-confirm", "--max-blocks", "2")
-    comparison = compared(project, "-w", "sglang", *options, *sets())
+    comparison = compared(project, "-w", "sglang", *options, *sets(tokens=24))
     lines = comparison["engine"]["lines"]
     assert "decode of head ran without CUDA graphs (eager), full ones expected" in lines[0]
     assert "attention_backend fa3 → flashinfer" in lines[0]
@@ -38,6 +38,6 @@ def test_a_report_begins_with_what_versions_resolved_differently_and_holds_trace
 
 
 def test_an_engine_without_a_profiler_costs_no_trial(tmp_path):
-    result = launch(tmp_path, "sglang", {}, trace=True)
+    result = launch(tmp_path, "sglang", {}, trace=True, tokens=24)
     assert result["engine"]["load"]["trace"] == {"error": "/start_profile answered 404: Not Found"}
     assert result["status"] == "ok"

@@ -116,6 +116,15 @@ def test_missing_digests_are_unknown_not_equal():
     assert found["speculate"]["advice"] is None
 
 
+@pytest.mark.parametrize("by_mode", [False, True])
+def test_ids_of_one_mode_and_text_of_the_other_are_unknown_not_another_output(by_mode):
+    found = judged(speculation_is(1.3), outputs={"base": "ids:one", "head": "text:one"}, by_mode=by_mode)
+    assert checks(found)["output"] == "unknown"
+    assert found["speculate"]["result"] == "win"
+    assert found["speculate"]["advice"] is None
+    assert "OUTPUT_CHANGED" not in [reason["code"] for reason in found["reasons"]]
+
+
 def test_a_workload_of_one_mode_cannot_be_compared():
     with pytest.raises(UsageError, match="measures no eagle3 decoding"):
         of_modes(with_modes(FAKE, "plain"))

@@ -38,6 +38,18 @@ def test_other_output_is_named_before_unstable_output():
     assert "eagle3" in digest_reasons(digests)[0].text
 
 
+def test_digests_of_different_kinds_are_not_called_a_change():
+    """Ids on one side, text on the other, or a side that does not say: nothing is known of what was produced."""
+    for base, head in (("ids:a", "text:a"), ("ids:a", "a"), ("text:a", "ids:b")):
+        (reason,) = digest_reasons([("base", {"load": base}), ("base", {"load": base}), ("head", {"load": head})])
+        assert reason.code == "OUTPUT_UNKNOWN"
+    assert "ids, text" in digest_reasons([("base", {"load": "text:a"}), ("head", {"load": "ids:a"})])[0].text
+    (changed,) = digest_reasons([("base", {"load": "ids:a"}), ("head", {"load": "ids:b"})])
+    assert changed.code == "OUTPUT_CHANGED"
+    (changed,) = digest_reasons([("base", {"load": "a:1"}), ("head", {"load": "b:1"})])  # no kind that is known
+    assert changed.code == "OUTPUT_CHANGED"
+
+
 def test_output_that_only_one_side_reports_says_nothing():
     assert digest_reasons([("base", {"plain": "a"}), ("head", {})]) == ()
     assert digest_reasons([("base", {"plain": "a"}), ("head", {"plain": "a"})]) == ()

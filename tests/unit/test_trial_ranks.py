@@ -215,6 +215,15 @@ def test_the_rank_that_knows_why_speaks_for_those_that_only_died(bundle):
     )  # fmt: skip
 
 
+def test_a_rank_that_could_not_write_its_result_is_told_by_its_exit_code(bundle):
+    """Its own words would be in a log on the same disk."""
+    seen = observed(bundle, "no result", "no result", status="crashed", codes=(74, 0))
+    status, (reason,) = conclude(seen)
+    assert (status, reason.code) == ("crashed", "crashed")
+    folder = seen.request.folder
+    assert reason.text == f"rank 0 ended with exit code 74: no room for its result in {folder} (disk or quota)"
+
+
 def test_a_variable_lost_on_one_rank_is_named_with_the_rank(bundle):
     ranks = (result(0, environment={"NCCL_PROTO": "LL"}), result(1, environment={}))
     status, reasons = conclude(observed(bundle, *ranks, env={"NCCL_PROTO": "LL"}))

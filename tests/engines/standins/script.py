@@ -32,6 +32,8 @@ class Script:
     names: str = "new"
     missing: tuple[str, ...] = ()
     usage: bool = True
+    ids: bool = True  # older versions send text alone
+    between: str = "inter_token_latency_seconds"  # what this version calls the time between tokens
     stop_after: int = 0  # tokens of every answer, whatever is asked
     fail_share: float = 0.0  # of requests: refused with 500
     error_after: int = 0  # tokens, then an error object inside the stream
@@ -39,6 +41,7 @@ class Script:
     die_after: int = 0  # tokens of one request, then the whole server is gone
     die_at_request: int = 0
     die_at_start: int = 0  # exit code
+    raise_at_start: str = ""  # an error that nobody catches
     die_once: str = ""  # a file: the first start dies before it is ready
     linger_s: float = 0.0  # after SIGTERM, with the port still held
     orphan: bool = False
@@ -66,6 +69,8 @@ def misbehave_at_start(script: Script) -> None:
     if script.die_once and not Path(script.die_once).exists():
         Path(script.die_once).touch()
         sys.exit("standin: out of memory, once")
+    if script.raise_at_start:
+        raise RuntimeError(script.raise_at_start)
     if script.die_at_start:
         print("standin: CUDA error: out of memory", file=sys.stderr)
         sys.exit(script.die_at_start)

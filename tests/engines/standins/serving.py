@@ -27,7 +27,11 @@ class State:
     generated: int = 0
     cycles: int = 0
     running: int = 0
+    first_s: float = 0.0  # of all completed requests together
+    between_s: float = 0.0
     accept: tuple[float, ...] = ()
+    profiler: Json = field(default_factory=dict)
+    profiled_from: int = 0
     asleep: bool = False
     busy_until_s: float = 0.0  # the last request is still being put away
     body_bytes: int = 0  # of the last request
@@ -71,7 +75,8 @@ async def tokens(state: State, prompt: Any, num_tokens: int) -> AsyncIterator[Ev
     wanted = min(num_tokens, script.stop_after or num_tokens)
     seed = sum(map(ord, json.dumps(prompt)))
     ids: list[int] = []
-    cycles, credit, due_s = 0, 0.0, time.monotonic() + script.first_s
+    begun_s = first_at_s = time.monotonic()
+    cycles, credit, due_s = 0, 0.0, begun_s + script.first_s
     while len(ids) < wanted:
         await asyncio.sleep(max(0.0, due_s - time.monotonic()))
         step = 1 if not ids and state.speculates else script.tokens_per_event
@@ -80,6 +85,7 @@ async def tokens(state: State, prompt: Any, num_tokens: int) -> AsyncIterator[Ev
             step = int(credit)
             credit -= step
             cycles += 1
+        first_at_s = first_at_s if ids else time.monotonic()
         ids += [(seed + place) % 997 + 3 for place in range(len(ids), min(wanted, len(ids) + step))]
         due_s += script.gap_s * (1 if state.speculates else script.tokens_per_event)
         if script.die_after and number >= script.die_at_request and len(ids) >= script.die_after:
@@ -90,9 +96,22 @@ async def tokens(state: State, prompt: Any, num_tokens: int) -> AsyncIterator[Ev
             raise RuntimeError("EngineCore encountered an issue.")
         yield Event(ids=list(ids), cycles=cycles, is_last=len(ids) >= wanted)
     state.completed += 1
+    state.first_s += first_at_s - begun_s
+    state.between_s += time.monotonic() - first_at_s
     state.busy_until_s = time.monotonic() + script.busy_s
     state.generated += len(ids)
     state.cycles += cycles
+
+
+def histograms(engine: str, state: State) -> list[str]:
+    """Of the times of completed requests, by the names of this version."""
+    lines = []
+    for name, total in (("time_to_first_token_seconds", state.first_s), (state.script.between, state.between_s)):
+        whole = f"{engine}:{name}"
+        lines += [f"# HELP {whole} Seconds.", f"# TYPE {whole} histogram"]
+        lines += [f'{whole}_bucket{{model_name="m",le="+Inf"}} {state.completed}.0']
+        lines += [f'{whole}_count{{model_name="m"}} {state.completed}.0', f'{whole}_sum{{model_name="m"}} {total}']
+    return lines
 
 
 def fall_asleep(state: State) -> None:

@@ -22,6 +22,7 @@ from standins.serving import (
     as_json,
     as_text,
     fall_asleep,
+    histograms,
     is_refused,
     run,
     serve,
@@ -102,11 +103,13 @@ def routes(told: Json) -> dict[str, Route]:
 
 
 def start_profile(state: State, body: Json) -> Answer:
-    """Writes at once what it is scripted to have seen; without a script this version has no profiler."""
+    """Writes at once what it is scripted to have seen, prefills apart; without a script it has no profiler."""
     if not state.script.trace:
         return as_text("Not Found", 404)
-    with gzip.open(os.path.join(body["output_dir"], "1-TP-0.trace.json.gz"), "wt") as stream:
-        json.dump({"traceEvents": list(state.script.trace)}, stream)
+    prefill = [{**event, "dur": 1e9} for event in state.script.trace]
+    for stage, events in {"EXTEND": prefill, "DECODE": list(state.script.trace)}.items():
+        with gzip.open(os.path.join(body["output_dir"], f"1-TP-0-{stage}.trace.json.gz"), "wt") as stream:
+            json.dump({"traceEvents": events}, stream)
     return as_text("Start profiling.\n")
 
 
@@ -119,8 +122,9 @@ def metrics(state: State, _: Json) -> Answer:
     """Counters move when a request has ended."""
     made = state.generated + state.script.extra_tokens * state.num_requests
     label = '{engine_type="unified",is_streaming="True",model_name="m"}'
+    times = "\n".join([*histograms("sglang", state), ""])
     return as_text(
-        "# HELP sglang:generation_tokens_total Number of generation tokens processed.\n"
+        f"{times}# HELP sglang:generation_tokens_total Number of generation tokens processed.\n"
         "# TYPE sglang:generation_tokens_total counter\n"
         f"sglang:generation_tokens_total{label} {made}\n"
     )
@@ -140,7 +144,8 @@ async def events(state: State, body: Json) -> AsyncIterator[bytes]:
     try:
         async for event in tokens(state, prompt, body["sampling_params"]["max_new_tokens"]):
             text = " ".join(map(str, event.ids))
-            yield sse({"text": text, "output_ids": event.ids, "meta_info": meta(state, event, prompt)})
+            ids = {"output_ids": event.ids} if state.script.ids else {}
+            yield sse({"text": text, **ids, "meta_info": meta(state, event, prompt)})
     except RuntimeError as error:
         yield sse({"error": {"message": str(error), "type": "invalid_request_error", "code": 400}})
     yield sse("[DONE]")

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import gzip
 import json
 import os
 import time
@@ -20,6 +21,7 @@ from standins.serving import (
     as_json,
     as_text,
     fall_asleep,
+    histograms,
     is_refused,
     run,
     serve,
@@ -31,15 +33,16 @@ from standins.serving import (
 
 def main(version: str) -> None:
     parser = argparse.ArgumentParser()
-    for name in ("--model", "--host", "--port", "--tensor-parallel-size", "--speculative-config"):
+    for name in ("--model", "--host", "--port", "--tensor-parallel-size", "--speculative-config", "--profiler-config"):
         parser.add_argument(name)
     parser.add_argument("--enable-sleep-mode", action="store_true")
     asked, _ = parser.parse_known_args()
     script = read_script()
     misbehave_at_start(script)
     config = json.loads(asked.speculative_config or "{}")
-    state = State(script=script, speculates=bool(config), accept=accept(script, config))
-    paths = routes(script.version or version, script.model or asked.model)
+    profiler = json.loads(asked.profiler_config or "{}")
+    state = State(script=script, speculates=bool(config), accept=accept(script, config), profiler=profiler)
+    paths = routes(script.version or version, script.model or asked.model, bool(profiler))
     paths |= dev_routes() if os.environ.get("VLLM_SERVER_DEV_MODE") == "1" else {}
     paths |= sleep_routes() if asked.enable_sleep_mode and "/reset_prefix_cache" in paths else {}
     run(serve(state, paths, asked.host, int(asked.port)))
@@ -70,7 +73,7 @@ def accept(script: Script, config: Json) -> tuple[float, ...]:
     return tuple(min(one, config.get("num_speculative_tokens", 3) + 1) for one in script.accept)
 
 
-def routes(version: str, model: str) -> dict[str, Route]:
+def routes(version: str, model: str, profiled: bool) -> dict[str, Route]:
     def health(state: State, _: Json) -> Answer:
         return as_text("", 200 if state.is_ready else 503)
 
@@ -94,11 +97,35 @@ def routes(version: str, model: str) -> dict[str, Route]:
         "/v1/models": models,
         "/metrics": metrics,
         "/v1/completions": complete,
+        **({"/start_profile": start_profile, "/stop_profile": stop_profile} if profiled else {}),
     }
+
+
+def num_steps(state: State) -> int:
+    """One request at a time: a step is a prefill, and then a cycle or a token."""
+    return state.completed + state.cycles if state.speculates else state.generated
+
+
+def start_profile(state: State, _: Json) -> Answer:
+    state.profiled_from = num_steps(state)
+    return as_text("")
+
+
+def stop_profile(state: State, _: Json) -> Answer:
+    """Each traced step is marked and holds the events of the script."""
+    ran, asked = num_steps(state) - state.profiled_from, state.profiler
+    mark = {"ph": "X", "cat": "user_annotation", "name": "execute_context_0(0)_generation_1(1)", "ts": 0, "dur": 9}
+    traced = max(0, min(asked["max_iterations"] or ran, ran - asked["delay_iterations"]))
+    events = [{**one, "ts": 1e4 * step} for step in range(traced) for one in (mark, *state.script.trace)]
+    os.makedirs(asked["torch_profiler_dir"], exist_ok=True)
+    with gzip.open(os.path.join(asked["torch_profiler_dir"], "rank0.1.pt.trace.json.gz"), "wt") as stream:
+        json.dump({"traceEvents": events}, stream)
+    return as_text("")
 
 
 def metrics(state: State, _: Json) -> Answer:
     lines = counter("vllm:generation_tokens", state.generated + state.script.extra_tokens * state.num_requests)
+    lines += histograms("vllm", state)
     if state.speculates:
         accepted = state.generated - state.completed - state.cycles
         lines += counter("vllm:spec_decode_num_drafts", state.cycles)
@@ -124,7 +151,7 @@ async def events(state: State, body: Json, model: str) -> AsyncIterator[bytes]:
     count = 0
     try:
         async for event in tokens(state, body["prompt"], body["max_tokens"]):
-            yield sse(chunk(model, event, event.ids[count:]))
+            yield sse(chunk(model, event, event.ids[count:], has_ids=state.script.ids))
             count = len(event.ids)
     except RuntimeError as error:
         yield sse({"error": {"message": str(error), "type": "InternalServerError", "param": None, "code": 500}})
@@ -135,12 +162,12 @@ async def events(state: State, body: Json, model: str) -> AsyncIterator[bytes]:
     yield sse("[DONE]")
 
 
-def chunk(model: str, event: Event, ids: list[int]) -> Json:
+def chunk(model: str, event: Event, ids: list[int], *, has_ids: bool) -> Json:
     choice = {
         "index": 0,
         "text": " ".join(map(str, ids)),
         "logprobs": None,
         "finish_reason": "length" if event.is_last else None,
-        "token_ids": ids,
+        **({"token_ids": ids} if has_ids else {}),
     }
     return {"id": "cmpl-1", "object": "text_completion", "model": model, "choices": [choice]}
