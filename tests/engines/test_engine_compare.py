@@ -47,7 +47,10 @@ OLDER = {"ids": False, "between": "time_per_output_token_seconds", "missing": ["
 
 @pytest.mark.parametrize(
     ("engine", "workload", "speculative", "names", "length"),
-    [("sglang", "sglang-eagle3", EAGLE3, "older", 7 / 3), ("vllm", "vllm-ngram", NGRAM, "", 2.0)],
+    [
+        ("sglang", "sglang-eagle3", EAGLE3, "older", 7 / 3),
+        pytest.param("vllm", "vllm-ngram", NGRAM, "", 2.0, marks=pytest.mark.soak),
+    ],
 )
 def test_an_older_version_is_compared_with_a_newer_one_that_calls_things_otherwise(
     tmp_path, engine, workload, speculative, names, length

@@ -73,6 +73,7 @@ def test_each_side_is_started_once_and_a_change_is_suspected_at_most(tmp_path):
     assert list((project.cache / "work").iterdir()) == []
 
 
+@pytest.mark.soak
 def test_memory_that_a_sleeper_gives_back_is_read_where_an_engine_has_no_words_for_it(tmp_path, gpu):
     script, path = gpu
     script = {**script, "gap_s": 0.004, "busy_s": 0.2}  # who sleeps at once dies of it
@@ -164,7 +165,7 @@ def test_what_cannot_be_told_is_no_sleep(tmp_path):
     assert "nothing tells that it sleeps" in texts(comparison)
 
 
-@pytest.mark.parametrize("ended_by", ["Ctrl-C", "SIGKILL"])
+@pytest.mark.parametrize("ended_by", [pytest.param("Ctrl-C", marks=pytest.mark.soak), "SIGKILL"])
 def test_residents_end_with_perfguard_or_with_the_next_start(tmp_path, ended_by):
     pids = tmp_path / "pids"
     script = {"pids": str(pids), "gap_s": 0.03, "orphan": True}

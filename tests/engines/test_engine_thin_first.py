@@ -22,6 +22,7 @@ def campaigns(project):
     return rows(project.db, "SELECT scope, status, id FROM campaigns ORDER BY rowid")
 
 
+@pytest.mark.soak
 def test_a_slice_is_followed_by_one_block_of_launches_at_full_size_and_both_name_each_other(tmp_path):
     """Seven times the time of an event: no busy machine hides it, in the slice and in the block."""
     project = two_commits(tmp_path, {"gap_s": 0.004}, {"gap_s": 0.03})
