@@ -186,7 +186,7 @@ def _crashed(observed: Observed) -> Reason:
     text = "; ".join(ends)
     if UNWRITTEN in launched.returncodes:
         where = observed.request.folder
-        return Reason(code="crashed", text=f"{text}: no room for its result in {where} (disk or quota)")
+        return Reason(code="crashed", text=f"{text}: its result could not be written to {where}; is the disk full?")
     return Reason(code="crashed", text=f"{text}\n{launched.log_tail}")
 
 

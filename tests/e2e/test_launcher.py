@@ -119,7 +119,7 @@ def test_a_result_path_that_cannot_be_written_is_named(tmp_path, empty):
     text = spec.read_text().replace("result-{rank}.json", "no_such_folder/result-{rank}.json")
     spec.write_text(text)
     code, result, errors = launch(spec)
-    assert (code, result) == (1, None)
+    assert (code, result) == (protocol.UNWRITTEN, None)
     assert "no_such_folder/result-0.json cannot be written" in errors
 
 
