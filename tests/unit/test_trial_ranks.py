@@ -221,7 +221,8 @@ def test_a_rank_that_could_not_write_its_result_is_told_by_its_exit_code(bundle)
     status, (reason,) = conclude(seen)
     assert (status, reason.code) == ("crashed", "crashed")
     folder = seen.request.folder
-    assert reason.text == f"rank 0 ended with exit code 74: its result could not be written to {folder}; is the disk full?"
+    said = f"rank 0 ended with exit code 74: its result could not be written to {folder}; is the disk full?"
+    assert reason.text == said
 
 
 def test_a_variable_lost_on_one_rank_is_named_with_the_rank(bundle):
