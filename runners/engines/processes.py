@@ -13,6 +13,8 @@ OWN_PORTS = range(20_000, 32_768)
 PORT_TRIES = 20
 # A number that no process has.
 NOBODY = -1
+# In the flags of /proc/PID/stat from the beginning of its end; while its memory is given back no signal may be pending.
+PF_EXITING = 0x4
 LISTENING = "0A"  # st of /proc/net/tcp, in the kernel's own numbers
 
 
@@ -41,8 +43,10 @@ def is_alive(pid: int) -> bool:
 
 
 def is_ending(pid: int) -> bool:
-    """Gone, a zombie, or told to end by a signal that it has not followed yet: it is busy in the kernel, or stopped."""
-    if not is_alive(pid):
+    """Gone, a zombie, on its way out, or told to end by a signal that it has not followed yet: busy in the kernel, or
+    stopped.
+    """
+    if not is_alive(pid) or _flags(pid) & PF_EXITING:
         return True
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
@@ -121,6 +125,12 @@ def _stat(pid: int) -> list[str]:
             return stream.read().rpartition(b")")[2].decode("ascii").split()
     except OSError:
         return []
+
+
+def _flags(pid: int) -> int:
+    """0 if it is gone."""
+    found = _stat(pid)
+    return int(found[6]) if found else 0
 
 
 def _listening(port: int) -> Iterator[list[str]]:

@@ -50,6 +50,7 @@ def test_one_that_is_told_to_end_is_waited_for_beyond_the_grace(short_waits):
     """A stopped process follows SIGTERM when it goes on, as one that takes GPU memory down does when it is done."""
     with held() as (process, port):
         process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)  # or SIGTERM would come first
         process.send_signal(signal.SIGTERM)
         assert processes.is_ending(process.pid)
         later = threading.Timer(1.0, process.send_signal, [signal.SIGCONT])
@@ -57,6 +58,13 @@ def test_one_that_is_told_to_end_is_waited_for_beyond_the_grace(short_waits):
         ports.wait_free(port)
         assert process.wait() == -signal.SIGTERM
         assert processes.is_ending(process.pid)
+
+
+def test_one_that_gives_back_its_memory_is_ending(monkeypatch):
+    """The line as the kernel wrote it while half a gigabyte went back, in 40 ms, after _exit: no signal is pending."""
+    line = "R 1 31693 31693 0 -1 4195340 350 0 0 0 2 9 0 0 20 0 1 0 5110"
+    monkeypatch.setattr(processes, "_stat", lambda pid: line.split())
+    assert processes.is_ending(os.getpid())
 
 
 def test_who_runs_is_not_ending_and_is_known_by_his_user():
