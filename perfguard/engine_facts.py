@@ -69,13 +69,22 @@ def engine_json(trials: Sequence[Trial], *, is_pinned: bool = False) -> dict[str
 
 
 def trace_lines(trials: Sequence[Trial]) -> list[str]:
-    """What the engines' own profilers showed, side by side, one line a mode; of the unmeasured first runs."""
+    """What the engines' own profilers showed, side by side, one line a mode: behind the last window of each side.
+
+    A trial whose trace did not come is passed over for an earlier one; where none did, the last says why.
+    """
     told: dict[str, dict[Side, Mapping[str, Any]]] = {}
     for trial in trials:
         for mode, record in (trial.record.get("engine") or {}).items():
-            if trial.stage == 0 and trial.status == "ok" and record.get("trace"):
-                told.setdefault(mode, {})[trial.side] = record["trace"]
+            trace = record.get("trace") if trial.status == "ok" else None
+            if trace and ("seconds" in trace or "seconds" not in told.get(mode, {}).get(trial.side, {})):
+                told.setdefault(mode, {})[trial.side] = trace
     return [_trace_line(mode, by_side) for mode, by_side in told.items()]
+
+
+def lacks_trace(trial: Trial) -> bool:
+    """Whether a profiler was asked for a trace that did not come."""
+    return any("error" in (record.get("trace") or {}) for record in (trial.record.get("engine") or {}).values())
 
 
 def _trace_line(mode: str, by_side: Mapping[Side, Mapping[str, Any]]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from perfguard.building import Builder
 from perfguard.bundle import bundle_root
 from perfguard.campaign import arm_workload
+from perfguard.engine_facts import lacks_trace
 from perfguard.holding import InHand
 from perfguard.judging import WARM_STAGE
 from perfguard.modes import are_compared, shared
@@ -38,8 +39,8 @@ class Launcher:
     """Starts trials of one campaign. `builds` grows as builds are asked for: (side, number) -> folder.
 
     `pinned` grows when head's engine is told to run with base's arguments: words of its command line, by mode.
-    `residents`: servers that are kept, in scope resident; they end with `launching`. `machine` watches each launch;
-    without one nothing is recorded of the machine.
+    `untraced`: sides of which a first run brought no trace. `residents`: servers that are kept, in scope resident; they
+    end with `launching`. `machine` watches each launch; without one nothing is recorded of the machine.
     """
 
     campaign: Campaign
@@ -49,6 +50,7 @@ class Launcher:
     builds: dict[tuple[Side, int], Build] = field(default_factory=dict)
     provided: dict[tuple[Side, int], Provided] = field(default_factory=dict)
     pinned: dict[str, str] = field(default_factory=dict)
+    untraced: set[Side] = field(default_factory=set)
     residents: dict[Side, Resident] = field(default_factory=dict)
 
     def temperatures(self) -> dict[str, float]:
@@ -82,6 +84,8 @@ class Launcher:
         slot = 0 if arm.side == "base" else 1
         failed = self._keep(arm, number, slot, attempt) if self.campaign.scope == RESIDENT else None
         trial = failed or self._launch(arm, number, stage=WARM_STAGE, block=number, slot=slot, attempt=attempt)
+        if lacks_trace(trial):
+            self.untraced.add(arm.side)
         record = {**trial.record, "checkout": str(self.builds[arm.side, number].checkout)}
         if self.campaign.workload.setup:
             record["built"] = _built(self.provided[arm.side, number])
@@ -158,8 +162,9 @@ class Launcher:
         again = f"-{datetime.now(UTC):%H%M%S%f}" if stage == WARM_STAGE else ""
         trial_id = f"{self.campaign.id}-s{stage}b{block}t{slot}a{attempt}{again}"
         workload = arm_workload(self.campaign, arm)
-        if stage != WARM_STAGE and workload.params.get("trace"):
-            # A profiler slows down what it watches: only runs that are not measured have one.
+        if stage != WARM_STAGE and self.untraced:
+            # Waiting in each launch for what does not come takes minutes. Neither side then has a profiler behind its
+            # window: what one launch leaves to the next must not tell the sides apart.
             workload = replace(workload, params={**workload.params, "trace": False})
         if self.pinned and arm.side == "head":
             workload = replace(workload, params={**workload.params, "pinned_args": dict(self.pinned)})

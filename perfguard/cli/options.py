@@ -58,7 +58,7 @@ Scope = Annotated[
     ),
 ]
 NoFullSize = Annotated[bool, typer.Option("--no-full-size", help="After --thin: no block of launches at full size.")]
-Trace = Annotated[bool, typer.Option("--trace", help="Profile cycles in the unmeasured first runs (sglang, vllm).")]
+Trace = Annotated[bool, typer.Option("--trace", help="Profile 20 cycles behind each measured window (sglang, vllm).")]
 PinArgs = Annotated[
     str, typer.Option("--pin-args", help="base: head runs with the arguments that base's engine resolved.")
 ]

@@ -3,6 +3,7 @@
 The story only. The runner process is the client; it is the same Python for both arms and loads none of their code.
 """
 
+import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -140,6 +141,7 @@ def traced(job: Job, server: Server, model: str, part: Part) -> Part:
     endpoint = Endpoint(host=server.host, port=server.port, model=model)
     folder = trace_folder(job.launch, job.mode)
     seen = profile(server, job.dialect, folder, short.concurrency, lambda: measure(endpoint, job.wire, short))
+    shutil.rmtree(folder, ignore_errors=True)  # a large server's is hundreds of megabytes, and each launch has one
     return replace(part, engine={**part.engine, "trace": seen})
 
 

@@ -1,6 +1,9 @@
 """What engines say of themselves, through a launch and through a whole comparison: stand-ins as real processes."""
 
+import pytest
 from engine_support import compared, engine_project, launch, plan, sets
+
+from perfguard.store import open_store
 
 ARGUMENTS = {"attention_backend": "fa3", "disable_cuda_graph": False, "device": "cuda", "page_size": 1}
 
@@ -35,6 +38,19 @@ def test_a_report_begins_with_what_versions_resolved_differently_and_holds_trace
     assert lines[-1].startswith("traced cycles, ms a cycle, base/head: ")
     assert "all-reduce 0.1/0.3" in lines[-1]
     assert "moe 0.2/0.2" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("script", "shown"), [({"trace": kernels(2000)}, ["seconds", "seconds"]), ({}, ["error", None])]
+)
+def test_measured_launches_are_traced_if_the_first_run_was(tmp_path, script, shown):
+    """Each would wait for a trace that does not come."""
+    project = engine_project(tmp_path, "sglang", **script)
+    project.run("run", "HEAD", "--trials", "1", "-w", "sglang", "--set", "trace=true", *sets(tokens=24))
+    with open_store(project.db, read_only=True) as store:
+        (campaign,) = store.campaigns(1)
+        traces = [trial.record["engine"]["load"].get("trace") for trial in store.trials(campaign.id)]
+    assert [trace and next(name for name in ("seconds", "error") if name in trace) for trace in traces] == shown
 
 
 def test_an_engine_without_a_profiler_costs_no_trial(tmp_path):

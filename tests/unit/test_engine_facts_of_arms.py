@@ -159,3 +159,23 @@ def test_measured_launches_speak_before_first_runs_and_invalid_ones():
     trials = [trial("base", stage=0, attention_backend="x"), trial("base"), trial("head", status="invalid")]
     assert engine_json(trials)["sides"]["base"]["eagle3"]["attention_backend"] == "fa3"
     assert engine_json(trials[:1])["sides"]["base"]["eagle3"]["attention_backend"] == "x"
+
+
+def traced(side, busy_s=None, **where):
+    trace = {"error": "no trace was written"} if busy_s is None else {"cycles": 20, "seconds": {"busy_s": busy_s}}
+    return trial(side, trace=trace, **where)
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ([traced("base", 0.001), traced("base", 0.002, stage=0)], "busy 2/5"),  # as of a second build
+        ([traced("base", 0.001, stage=0), traced("base", 0.003), traced("base", 0.004, slot=2)], "busy 4/5"),
+        ([traced("base", 0.003), traced("base", 0.004, slot=2, status="invalid"), trial("base", slot=3)], "busy 3/5"),
+        ([traced("base", 0.003), traced("base", slot=2)], "busy 3/5"),
+        ([traced("base", stage=0), traced("base")], "busy unknown/5, base: no trace was written"),
+    ],
+)
+def test_the_trace_of_a_side_is_the_last_that_came(base, said):
+    lines = engine_json([*base, traced("head", 0.005)])["lines"]
+    assert lines[-1] == f"traced cycles of eagle3, ms a cycle, base/head: {said}"
