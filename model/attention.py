@@ -11,7 +11,6 @@ N query heads, G KV heads, D head width. N and G are this rank's share.
 # ruff: noqa: N815 - fields carry shape suffixes too
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -60,9 +59,6 @@ class Window:
         """Keys and values that the rows may attend to, their own included."""
         return cache.write(k_BGTD, v_BGTD, self.start)
 
-    def attend(self, attention: "Attention", x_BTW: Tensor, cache: KVCache | None) -> Tensor:
-        return attend(attention, x_BTW, cache, self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class OwnWindow:
@@ -85,9 +81,6 @@ class OwnWindow:
         cache.scatter(k_BGTD, v_BGTD, self.slots_BT)
         return cache.k_BGPD[:, :, : self.num_slots], cache.v_BGPD[:, :, : self.num_slots]
 
-    def attend(self, attention: "Attention", x_BTW: Tensor, cache: KVCache | None) -> Tensor:
-        return attend(attention, x_BTW, cache, self)
-
 
 def own_window(starts_B: Tensor, num_rows: int, num_slots: int, rope: Rope) -> OwnWindow:
     """Rows t = 0..T-1 of sequence b at slot starts_B[b] + t.
@@ -107,18 +100,7 @@ def own_window(starts_B: Tensor, num_rows: int, num_slots: int, rope: Rope) -> O
     )
 
 
-def attend(attention: "Attention", x_BTW: Tensor, cache: KVCache | None, window: Window | OwnWindow) -> Tensor:
-    """o_BNTD in PyTorch; without a cache the rows see each other only."""
-    q_BNTD, k_BGSD, v_BGSD = attention.project(x_BTW, window)
-    if cache is not None:
-        k_BGSD, v_BGSD = window.store(cache, k_BGSD, v_BGSD)
-    return scaled_dot_product_attention(q_BNTD, k_BGSD, v_BGSD, attn_mask=window.mask, enable_gqa=True)
-
-
-class AnyWindow(Protocol):
-    """Where rows stand, and how they attend from there: Window, OwnWindow, or kernels (fused.KernelWindow)."""
-
-    def attend(self, attention: "Attention", x_BTW: Tensor, cache: KVCache | None) -> Tensor: ...
+AnyWindow = Window | OwnWindow
 
 
 class Attention(nn.Module):
@@ -155,7 +137,7 @@ class Attention(nn.Module):
             v_BGPD=torch.zeros(shape, dtype=dtype, device=device),
         )
 
-    def project(self, x_BTW: Tensor, window: Window | OwnWindow) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x_BTW: Tensor, window: AnyWindow) -> tuple[Tensor, Tensor, Tensor]:
         """q_BNTD, k_BGTD (both turned to their positions) and v_BGTD."""
         qkv_BTXD = self.qkv_proj(x_BTW).unflatten(-1, (-1, self.head_dim))
         qk_BXTD, v_BGTD = qkv_BTXD.transpose(1, 2).split(
@@ -172,4 +154,9 @@ class Attention(nn.Module):
         return self.group.all_reduce(self.o_proj(o_BNTD.transpose(1, 2).flatten(2)))
 
     def forward(self, x_BTW: Tensor, window: AnyWindow, cache: KVCache | None) -> Tensor:
-        return self.output(window.attend(self, x_BTW, cache))
+        """Without a cache the rows see each other only."""
+        q_BNTD, k_BGSD, v_BGSD = self.project(x_BTW, window)
+        if cache is not None:
+            k_BGSD, v_BGSD = window.store(cache, k_BGSD, v_BGSD)
+        o_BNTD = scaled_dot_product_attention(q_BNTD, k_BGSD, v_BGSD, attn_mask=window.mask, enable_gqa=True)
+        return self.output(o_BNTD)

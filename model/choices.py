@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from model.hashing import key_of
-from model.sampling import accept_sampled, accept_synthetic, check_rates, coins, even_coins, probabilities, sample
-from model.sequences import Sequences, num_agreed
+from model.kernels.ops import Ops
+from model.sampling import accept_sampled, check_rates, coins, probabilities, sample
+from model.sequences import Sequences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class Choices:
     """
 
     sequences: Sequences
+    ops: Ops
     temperature: float
     seed: int
     rates_K: Tensor | None
@@ -41,42 +43,46 @@ class Choices:
             return logits_V.argmax(-1)
         return sample(probabilities(logits_V, self.temperature), self._coins("first", 1)[index, 0])
 
-    def next(self, logits_BV: Tensor) -> Tensor:
-        """token_B after one row a sequence."""
-        if not self.temperature:
-            return logits_BV.argmax(-1)
-        return sample(probabilities(logits_BV, self.temperature), self._coins("next", 1)[:, 0])
+    def append(self, logits_BV: Tensor, max_len: int) -> None:
+        """Ends a plain step: sequences.append with the token after one row a sequence."""
+        if self.temperature:
+            token_B = sample(probabilities(logits_BV, self.temperature), self._coins("next", 1)[:, 0])
+        else:
+            token_B = self.ops.best(logits_BV)
+        self.ops.append(self.sequences, token_B, max_len)
 
-    def draft(self, logits_BD: Tensor, place: int) -> Tensor:
-        """id_B of the draft's vocabulary: the drafted token number `place` of this cycle."""
+    def draft(self, logits_BD: Tensor, place: int) -> None:
+        """Sets the drafted token number `place` of this cycle, an id of the target's vocabulary."""
+        out_B = self.sequences.drafted_BK[:, place]
         if self.q_BKV is None:
-            return logits_BD.argmax(-1)
+            self.ops.best(logits_BD, self.drafted_ids_D, out_B)
+            return
         q_BD = probabilities(logits_BD, self.temperature)
         q_BV = self.q_BKV[:, place]
         if self.drafted_ids_D is None:
             q_BV.copy_(q_BD)
         else:
             q_BV.zero_().index_copy_(-1, self.drafted_ids_D, q_BD)
-        return sample(q_BD, self._coins("draft", self.q_BKV.shape[1])[:, place])
+        ids_B = sample(q_BD, self._coins("draft", self.q_BKV.shape[1])[:, place])
+        out_B.copy_(ids_B if self.drafted_ids_D is None else self.drafted_ids_D[ids_B])
 
     def verify(self, logits_BTV: Tensor) -> None:
         """Keeps what `accept` decides by."""
         if self.p_BTV is None:
-            self.sequences.verified_BT.copy_(logits_BTV.argmax(-1))
+            self.ops.best(logits_BTV.flatten(0, 1), None, self.sequences.verified_BT.view(-1))
         else:
             self.p_BTV.copy_(probabilities(logits_BTV, self.temperature))
 
-    def accept(self) -> Tensor:
-        """accepted_B; at that place of verified_BT then stands the token that is emitted last."""
+    def accept(self, max_len: int) -> None:
+        """Ends the cycle: sequences.accept with as many drafted tokens as the logits, or coins, say."""
         s = self.sequences
-        if self.rates_K is not None:
-            return accept_synthetic(self.rates_K, even_coins(s.clock, len(s.length_B)))
         if self.p_BTV is None or self.q_BKV is None:
-            return num_agreed(s.drafted_BK, s.verified_BT)
+            self.ops.accept(s, max_len, rates_K=self.rates_K)
+            return
         u_BT = self._coins("accept", s.num_rows)
         accepted_B, last_B = accept_sampled(s.drafted_BK, self.q_BKV, self.p_BTV, u_BT[:, :-1], u_BT[:, -1])
         s.verified_BT.scatter_(1, accepted_B[:, None], last_B[:, None])
-        return accepted_B
+        self.ops.accept(s, max_len, agreed_B=accepted_B)
 
     def _coins(self, purpose: str, num_coins: int) -> Tensor:
         s = self.sequences
@@ -90,6 +96,7 @@ def num_kept(batch: int, num_draft_tokens: int, temperature: float, *, has_draft
 
 def new_choices(
     sequences: Sequences,
+    ops: Ops,
     *,
     temperature: float,
     seed: int,
@@ -116,6 +123,7 @@ def new_choices(
 
     return Choices(
         sequences=sequences,
+        ops=ops,
         temperature=temperature,
         seed=seed,
         rates_K=torch.tensor(accept_rates, dtype=torch.float64, device=device) if accept_rates else None,

@@ -76,12 +76,16 @@ class Draft(nn.Module):
 
     def fuse(self, taps_BTC: Tensor) -> Tensor:
         """Target features only: the draft's own feature goes in as it is."""
+        return self.fc(self.normed(taps_BTC))
+
+    def normed(self, taps_BTC: Tensor) -> Tensor:
+        """As this draft's variant norms its taps before fc, if it does."""
         if self.fc_norm is not None:
             taps = taps_BTC.chunk(len(self.fc_norm), dim=-1)
             taps_BTC = torch.cat([norm(tap) for norm, tap in zip(self.fc_norm, taps, strict=True)], dim=-1)
         if self.input_norm is not None:
             taps_BTC = self.input_norm(taps_BTC)
-        return self.fc(taps_BTC)
+        return taps_BTC
 
     def forward(
         self, embedded_BTH: Tensor, h_BTH: Tensor, window: AnyWindow, cache: KVCache | None = None
@@ -91,9 +95,14 @@ class Draft(nn.Module):
 
     def logits(self, feature_BTH: Tensor) -> Tensor:
         """Over the draft's own vocabulary; `to_target` translates its ids."""
+        return self.head(feature_BTH if self.config.norm_output else self.norm(feature_BTH))
+
+    @property
+    def head(self) -> nn.Linear:
+        """Raises RuntimeError where it has none of its own and borrowed none."""
         if self.lm_head is None:
             raise RuntimeError("this draft has no head of its own: borrow_head first")
-        return self.lm_head(feature_BTH if self.config.norm_output else self.norm(feature_BTH))
+        return self.lm_head
 
     def to_target(self, ids: Tensor) -> Tensor:
         """Ids of the target's vocabulary. d2t holds offsets: target id = draft id + d2t[draft id]."""

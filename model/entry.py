@@ -116,7 +116,7 @@ class Session:
         models = loading.load(spec, group, device)
         self.memory = models.memory
         self.target, self.caches, self.rope = loading.target_parts(spec, models, device, self.pathologies)
-        self.ops = loading.load_ops(spec, self.target, device)
+        self.ops = loading.load_ops(spec, models, device)
         self.drafter = loading.new_drafter(spec, models, device, self.ops)
         self.steps = loading.build_steps(spec, self)
         self.sequences = self.steps.sequences

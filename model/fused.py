@@ -1,40 +1,40 @@
-"""The target's forward pass over few rows, written over the operations of kernels/: one read of each weight.
+"""The forward passes over few rows, written over the operations of kernels/: one read of each weight.
 
-The same function as decoder.Decoder computes (tests hold them equal), in another order of rounding. Must not know
-which implementation of the operations it runs on.
+The same functions as decoder.Decoder and eagle3.Draft compute (tests hold them equal), in another order of rounding.
+Must not know which implementation of the operations it runs on.
 
 Legend: B batch, T rows a sequence, R = B * T rows, H hidden, N query heads * head width, X q, k and v side by side,
-S distinct experts, I inner width, V vocabulary.
+S distinct experts, I inner width, V vocabulary, C taps side by side, W the draft's input, D the draft's vocabulary.
 """
 
-# ruff: noqa: N815 - fields carry shape suffixes too
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
 
 from model.attention import Attention, KVCache
 from model.decoder import Decoder, DecoderLayer
-from model.kernels.ops import Heads, Ops, Residual
-from model.kernels.plain import add, wide
+from model.eagle3 import Draft
+from model.kernels.ops import DraftNorms, Heads, Ops, Residual
+from model.kernels.plain import add, inverse_rms
 from model.layers import Rope, SwiGLU
 from model.moe import MoE
-from model.steps import TargetForward
+from model.steps import DraftForward, TargetForward
 
 
 def fused_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope, ops: Ops) -> TargetForward:
     """Taps and logits are those of the plain forward; logits are wide."""
     norms = [layer.input_layernorm for layer in decoder.layers[1:]] + [decoder.norm]
 
-    def forward(tokens_BT: Tensor, starts_B: Tensor, num_slots: int, taps: list[Tensor] | None) -> Tensor:
-        embedded_RH = decoder.embed_tokens(tokens_BT.flatten())
-        h_RH = wide(embedded_RH)
-        x_RH = (h_RH * decoder.layers[0].input_layernorm.weight).to(embedded_RH.dtype)
+    def forward(tokens_BT: Tensor, starts_B: Tensor, num_slots: int, taps_BTC: Tensor | None) -> Tensor:
+        first_gamma_H = decoder.layers[0].input_layernorm.weight
+        x_RH, h_RH = ops.embed(tokens_BT.flatten(), decoder.embed_tokens.weight, first_gamma_H)
+        taps = () if taps_BTC is None else taps_BTC.flatten(0, 1).split(h_RH.shape[1], dim=1)
+        tap_of = dict(zip(sorted(decoder.tap_layers), taps, strict=False))
         for index, (layer, next_norm) in enumerate(zip(decoder.layers, norms, strict=True)):
-            if taps is not None and index in decoder.tap_layers:
-                taps.append(h_RH.to(x_RH.dtype, copy=True).unflatten(0, tokens_BT.shape))
+            if index in tap_of:
+                tap_of[index].copy_(h_RH)
             x_RH = run_layer(layer, x_RH, h_RH, next_norm.weight, caches[index], starts_B, rope, ops)
         logits_RV = ops.norm_linear(x_RH, h_RH, decoder.lm_head.weight, decoder.norm.eps, h_RH.dtype)
         return logits_RV.unflatten(0, tokens_BT.shape)
@@ -83,9 +83,7 @@ def add_attention(attention: Attention, o_RN: Tensor, residual: Residual, ops: O
 
 def run_shared(expert: SwiGLU, x_RH: Tensor, h_RH: Tensor, eps: float, ops: Ops) -> Tensor:
     both_RX = ops.norm_linear(x_RH, h_RH, expert.gate_up_proj.weight, eps, x_RH.dtype)
-    gate_RI, up_RI = both_RX.chunk(2, dim=-1)
-    inner_RI = torch.nn.functional.silu(gate_RI) * up_RI
-    return ops.norm_linear(inner_RI, None, expert.down_proj.weight, 0.0, x_RH.dtype)
+    return ops.norm_linear(ops.gated(both_RX), None, expert.down_proj.weight, 0.0, x_RH.dtype)
 
 
 def heads_of(attention: Attention) -> Heads:
@@ -100,23 +98,47 @@ def heads_of(attention: Attention) -> Heads:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelWindow:
-    """An attention.AnyWindow for modules whose other parts are PyTorch, as those of the draft are."""
+def fused_fuse(draft: Draft, ops: Ops) -> Callable[[Tensor], Tensor]:
+    def fuse(taps_BTC: Tensor) -> Tensor:
+        taps_RC = draft.normed(taps_BTC).flatten(0, 1)
+        return ops.norm_linear(taps_RC, None, draft.fc.weight, 0.0, taps_RC.dtype).unflatten(0, taps_BTC.shape[:2])
 
-    length_B: Tensor
-    rope: Rope
-    ops: Ops
-
-    def attend(self, attention: Attention, x_BTW: Tensor, cache: KVCache | None) -> Tensor:
-        qkv_RX = attention.qkv_proj(x_BTW).flatten(0, 1)
-        o_RN = self.ops.attend(qkv_RX, cache, self.length_B, self.rope, heads_of(attention))
-        return o_RN.view(*x_BTW.shape[:2], attention.num_heads, attention.head_dim).transpose(1, 2)
+    return fuse
 
 
-def kernel_window(ops: Ops, starts_B: Tensor, num_rows: int, num_slots: int, rope: Rope) -> KernelWindow:
-    """A steps.MakeWindow, once `ops` is given. The kernel finds out by itself how far it has to look."""
-    return KernelWindow(length_B=starts_B, rope=rope, ops=ops)
+def fused_draft(draft: Draft, embed_tokens: nn.Embedding, cache: KVCache, rope: Rope, ops: Ops) -> DraftForward:
+    """Behind the attention only the row that is read goes on. Features and logits are wide."""
+    layer = draft.midlayer
+    norms = DraftNorms(
+        token_H=layer.input_layernorm.weight,
+        feature_H=layer.hidden_norm.weight,
+        eps=layer.hidden_norm.eps,
+        is_residual_normed=layer.norm_before_residual,
+    )
+
+    def forward(
+        tokens_BT: Tensor, feature_BTH: Tensor, starts_B: Tensor, num_slots: int, row_B: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        x_RW, h_RH = ops.join(tokens_BT.flatten(), embed_tokens.weight, feature_BTH.flatten(0, 1), norms)
+        qkv_RX = ops.norm_linear(x_RW, None, layer.self_attn.qkv_proj.weight, 0.0, x_RW.dtype)
+        o_RN = ops.attend(qkv_RX, cache, starts_B, rope, heads_of(layer.self_attn))
+        o_BN, h_BH = (o_RN, h_RH) if row_B is None else (ops.take(o_RN, row_B), ops.take(h_RH, row_B))
+        x_BH = finish_layer(draft, o_BN, h_BH, ops)
+        logits_BD = ops.norm_linear(x_BH, h_BH, draft.head.weight, draft.norm.eps, h_BH.dtype)
+        if draft.config.norm_output:
+            h_BH = h_BH * inverse_rms(h_BH, draft.norm.eps) * draft.norm.weight
+        return h_BH, logits_BD
+
+    return forward
+
+
+def finish_layer(draft: Draft, o_BN: Tensor, h_BH: Tensor, ops: Ops) -> Tensor:
+    """Adds attention and MLP to h_BH; returns its twin for the norm in front of the head."""
+    layer, norm = draft.midlayer, draft.midlayer.post_attention_layernorm
+    x_BH = ops.add_linear(o_BN, layer.self_attn.o_proj.weight, Residual(h_RH=h_BH, gamma_H=norm.weight))
+    both_BX = ops.norm_linear(x_BH, h_BH, layer.mlp.gate_up_proj.weight, norm.eps, x_BH.dtype)
+    residual = Residual(h_RH=h_BH, gamma_H=draft.norm.weight)
+    return ops.add_linear(ops.gated(both_BX), layer.mlp.down_proj.weight, residual)
 
 
 def lay_out_for_kernels(moe: MoE) -> None:

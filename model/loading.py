@@ -4,21 +4,21 @@ Must not decode anything.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol
 
 import torch
 
-from model.attention import KVCache, own_window
+from model.attention import KVCache
 from model.choices import Choices, new_choices, num_kept
 from model.decoder import Decoder
-from model.fused import fused_forward, kernel_window, lay_out_for_kernels
+from model.fused import fused_draft, fused_forward, fused_fuse, lay_out_for_kernels
 from model.kernels.ops import Ops
+from model.kernels.plain import build_plain_ops
 from model.layers import Rope, build_rope
 from model.parallel import Group
 from model.pathologies import Pathologies
 from model.sequences import Sequences, new_sequences
-from model.steps import Drafter, Steps, TargetForward, plain_forward
+from model.steps import Drafter, Steps, TargetForward, plain_draft, plain_forward
 from model.weights import Models, load_models
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
@@ -48,7 +48,7 @@ class Parts(Protocol):
     target: Decoder
     caches: Sequence[KVCache]
     rope: Rope
-    ops: Ops | None
+    ops: Ops
     drafter: Drafter | None
 
 
@@ -79,33 +79,39 @@ def target_parts(
     return target, caches, _rope(spec, target.config.head_dim, target.config.rope_theta, device)
 
 
-def load_ops(spec: Asked, target: Decoder, device: torch.device) -> Ops | None:
-    """Kernels, with the weights laid out for them; None where plain modules are to run.
+def load_ops(spec: Asked, models: Models, device: torch.device) -> Ops:
+    """Kernels, with the weights laid out for them; PyTorch's where plain modules are to run.
 
     triton is imported here and not before, so that a machine without it runs everything else.
     """
     if not spec.uses_kernels:
-        return None
-    from model.kernels.triton_ops import build_triton_ops, check_widths
+        return build_plain_ops()
+    from model.kernels.triton_ops import build_triton_ops, check_draft_widths, check_widths
 
-    check_widths(target.config, target.layers[0].mlp.group.world_size)
-    for layer in target.layers:
+    check_widths(models.target.config, models.target.layers[0].mlp.group.world_size)
+    if models.draft is not None:
+        check_draft_widths(models.draft.config)
+    for layer in models.target.layers:
         lay_out_for_kernels(layer.mlp)
     return build_triton_ops(device)
 
 
-def new_drafter(spec: Asked, models: Models, device: torch.device, ops: Ops | None) -> Drafter | None:
+def new_drafter(spec: Asked, models: Models, device: torch.device, ops: Ops) -> Drafter | None:
     draft = models.draft
     if draft is None:
         return None
     dtype = DTYPES[spec.dtype]
-    attention = draft.midlayer.self_attn
+    embed_tokens = draft.embed_tokens or models.target.embed_tokens
+    cache = draft.midlayer.self_attn.new_cache(spec.max_len, dtype=dtype, device=device, batch=spec.batch)
+    rope = _rope(spec, draft.config.head_dim, draft.config.rope_theta, device)
+    own = (draft, embed_tokens, cache, rope)
     return Drafter(
         draft=draft,
-        embed_tokens=draft.embed_tokens or models.target.embed_tokens,
-        cache=attention.new_cache(spec.max_len, dtype=dtype, device=device, batch=spec.batch),
-        rope=_rope(spec, draft.config.head_dim, draft.config.rope_theta, device),
-        window=own_window if ops is None else partial(kernel_window, ops),
+        embed_tokens=embed_tokens,
+        cache=cache,
+        rope=rope,
+        fuse=fused_fuse(draft, ops) if spec.uses_kernels else draft.fuse,
+        forward=fused_draft(*own, ops) if spec.uses_kernels else plain_draft(*own),
     )
 
 
@@ -121,7 +127,7 @@ def build_steps(spec: Asked, parts: Parts) -> Steps:
     return Steps(
         sequences=sequences,
         choices=_choices(spec, sequences, parts),
-        target=_forward(parts),
+        target=_forward(spec, parts),
         drafter=parts.drafter,
         max_len=spec.max_len,
         marks=parts.group.marks,
@@ -134,6 +140,7 @@ def _choices(spec: Asked, sequences: Sequences, parts: Parts) -> Choices:
     has_map = draft is not None and draft.config.has_own_vocabulary
     return new_choices(
         sequences,
+        parts.ops,
         temperature=spec.temperature,
         seed=spec.sampling_seed,
         accept_rates=spec.accept_rates,
@@ -143,8 +150,8 @@ def _choices(spec: Asked, sequences: Sequences, parts: Parts) -> Choices:
     )
 
 
-def _forward(parts: Parts) -> TargetForward:
-    if parts.ops is not None:
+def _forward(spec: Asked, parts: Parts) -> TargetForward:
+    if spec.uses_kernels:
         return fused_forward(parts.target, parts.caches, parts.rope, parts.ops)
     return plain_forward(parts.target, parts.caches, parts.rope)
 

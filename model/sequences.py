@@ -24,14 +24,14 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Sequences:
-    """Token ids and slots are int64. `outcome_BX`: the tokens that a step emitted, and in the last column how many.
+    """Token ids and slots are int64. `asked_BT`: what a verify pass takes in, the newest token and the drafted ones.
 
+    `outcome_BX`: the tokens that a step emitted, and in the last column how many.
     `clock` numbers the coins of sampling: steps or cycles since the prefill, which sets where it begins.
     """
 
     length_B: Tensor
-    newest_B: Tensor
-    drafted_BK: Tensor
+    asked_BT: Tensor
     verified_BT: Tensor
     taps_BTC: Tensor
     next_tokens_BT: Tensor
@@ -39,6 +39,14 @@ class Sequences:
     read_row_B: Tensor
     outcome_BX: Tensor
     clock: Tensor
+
+    @property
+    def newest_B(self) -> Tensor:
+        return self.asked_BT[:, 0]
+
+    @property
+    def drafted_BK(self) -> Tensor:
+        return self.asked_BT[:, 1:]
 
     @property
     def num_rows(self) -> int:
@@ -54,8 +62,7 @@ def new_sequences(
     num_rows = num_draft_tokens + 1
     return Sequences(
         length_B=ids(batch),
-        newest_B=ids(batch),
-        drafted_BK=ids(batch, num_draft_tokens),
+        asked_BT=ids(batch, num_rows),
         verified_BT=ids(batch, num_rows),
         taps_BTC=torch.zeros(batch, num_rows, taps_size, dtype=dtype, device=device),
         next_tokens_BT=ids(batch, num_rows),

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model import sequences as of
-from model.attention import AnyWindow, KVCache, Window, own_window
+from model.attention import KVCache, Window, own_window
 from model.choices import Choices
 from model.decoder import Decoder
 from model.eagle3 import Draft
@@ -22,26 +21,26 @@ from model.marks import Marks
 from model.pathologies import Pathologies
 from model.sequences import Sequences
 
-# tokens_BT, first slot of each sequence, slots to attend to, list for taps -> logits_BTV
-TargetForward = Callable[[Tensor, Tensor, int, list[Tensor] | None], Tensor]
-# first slot of each sequence, rows of each, slots to attend to, positions
-MakeWindow = Callable[[Tensor, int, int, Rope], AnyWindow]
+# tokens_BT, first slot of each sequence, slots to attend to, where taps_BTC go -> logits_BTV
+TargetForward = Callable[[Tensor, Tensor, int, Tensor | None], Tensor]
+# tokens_BT, h_BTH, first slot of each sequence, slots to attend to, the row that is read (None: there is one)
+# -> feature_BH, logits_BD
+DraftForward = Callable[[Tensor, Tensor, Tensor, int, Tensor | None], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drafter:
-    """The draft with what it needs around it: the target's embedding table, its KV cache, positions."""
+    """The draft with what it needs around it: the target's embedding table, its KV cache, positions.
+
+    `fuse` (taps_BTC -> h_BTH) and `forward` run over plain modules or over kernels.
+    """
 
     draft: Draft
     embed_tokens: nn.Embedding
     cache: KVCache
     rope: Rope
-    window: MakeWindow = own_window
-
-    def forward(self, tokens_BT: Tensor, h_BTH: Tensor, starts_B: Tensor, num_slots: int) -> Tensor:
-        """Features of T rows a sequence, at slots from starts_B."""
-        window = self.window(starts_B, tokens_BT.shape[1], num_slots, self.rope)
-        return self.draft(self.embed_tokens(tokens_BT), h_BTH, window, self.cache)
+    fuse: Callable[[Tensor], Tensor]
+    forward: DraftForward
 
     def take_in(self, index: int, next_tokens_1T: Tensor, taps_1TC: Tensor) -> None:
         """The first rows of a prompt, of sequence `index`, with target features."""
@@ -49,10 +48,6 @@ class Drafter:
         window = Window(start=0, rope=self.rope, mask=causal_mask(num_rows, 0, next_tokens_1T.device))
         embedded_1TH = self.embed_tokens(next_tokens_1T)
         self.draft(embedded_1TH, self.draft.fuse(taps_1TC), window, self.cache.of(index))
-
-    def choose(self, feature_B1H: Tensor, place: int, choices: Choices) -> Tensor:
-        """choice_B1: drafted token number `place` of the cycle, an id of the target's vocabulary."""
-        return self.draft.to_target(choices.draft(self.draft.logits(feature_B1H)[:, 0], place))[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,25 +66,25 @@ class Steps:
         s = self.sequences
         self.marks.stamp("begin")
         logits_B1V = self.target(s.newest_B[:, None], s.length_B, num_slots, None)
-        of.append(s, self.choices.next(logits_B1V[:, 0]), self.max_len)
+        self.choices.append(logits_B1V[:, 0], self.max_len)
         self.marks.stamp("decode_s")
 
     def draft(self, num_slots: int) -> None:
         s, drafter = self.sequences, self.drafter
         self.marks.stamp("begin")
-        feature_B1H = self.extend(num_slots)
-        token_B1 = drafter.choose(feature_B1H, 0, self.choices)
-        s.drafted_BK[:, :1] = token_B1
+        feature_BH, logits_BD = self.extend(num_slots)
+        self.choices.draft(logits_BD, 0)
         self.marks.stamp("draft_extend_s")
         slot_B = s.ext_start_B + s.read_row_B
         for step in range(1, s.drafted_BK.shape[1]):  # no forward after the last token
-            feature_B1H = drafter.forward(token_B1, feature_B1H, slot_B + step, num_slots)
-            token_B1 = drafter.choose(feature_B1H, step, self.choices)
-            s.drafted_BK[:, step : step + 1] = token_B1
+            newest_B1 = s.drafted_BK[:, step - 1 : step]
+            slot_B.add_(1)
+            feature_BH, logits_BD = drafter.forward(newest_B1, feature_BH[:, None], slot_B, num_slots, None)
+            self.choices.draft(logits_BD, step)
         self.marks.stamp("draft_steps_s")
 
-    def extend(self, num_slots: int) -> Tensor:
-        """feature_B1H of the last accepted row, after all verified rows went in with target features.
+    def extend(self, num_slots: int) -> tuple[Tensor, Tensor]:
+        """feature_BH and logits_BD of the last accepted row, after all verified rows went in with target features.
 
         Rows behind the accepted one go in as well: always T of them, so that the shape is fixed.
         """
@@ -99,34 +94,47 @@ class Steps:
             taps_B1C = s.taps_BTC.gather(1, row_B11.expand(-1, 1, s.taps_BTC.shape[-1]))
             next_B1 = s.next_tokens_BT.gather(1, s.read_row_B[:, None])
             starts_B = s.ext_start_B + s.read_row_B
-            return drafter.forward(next_B1, drafter.draft.fuse(taps_B1C), starts_B, num_slots)
-        h_BTH = drafter.draft.fuse(s.taps_BTC)
-        feature_BTH = drafter.forward(s.next_tokens_BT, h_BTH, s.ext_start_B, num_slots)
-        row_B1H = s.read_row_B[:, None, None].expand(-1, 1, feature_BTH.shape[-1])
-        return feature_BTH.gather(1, row_B1H)
+            return drafter.forward(next_B1, drafter.fuse(taps_B1C), starts_B, num_slots, None)
+        h_BTH = drafter.fuse(s.taps_BTC)
+        return drafter.forward(s.next_tokens_BT, h_BTH, s.ext_start_B, num_slots, s.read_row_B)
 
     def verify(self, num_slots: int) -> None:
         s = self.sequences
         self.marks.stamp("begin")
-        tokens_BT = torch.cat((s.newest_B[:, None], s.drafted_BK), dim=1)
-        taps: list[Tensor] = []
-        logits_BTV = self.target(tokens_BT, s.length_B, num_slots, taps)
+        logits_BTV = self.target(s.asked_BT, s.length_B, num_slots, s.taps_BTC)
         self.choices.verify(logits_BTV)
-        s.taps_BTC.copy_(torch.cat(taps, dim=-1))
         self.marks.stamp("verify_s")
 
     def accept(self, num_slots: int) -> None:
-        s = self.sequences
         self.marks.stamp("begin")
-        of.accept(s, self.choices.accept(), self.max_len)
+        self.choices.accept(self.max_len)
         self.marks.stamp("accept_s")
 
 
 def plain_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope) -> TargetForward:
     """The target's forward pass over its modules, in PyTorch alone."""
 
-    def forward(tokens_BT: Tensor, starts_B: Tensor, num_slots: int, taps: list[Tensor] | None) -> Tensor:
+    def forward(tokens_BT: Tensor, starts_B: Tensor, num_slots: int, taps_BTC: Tensor | None) -> Tensor:
         window = own_window(starts_B, tokens_BT.shape[1], num_slots, rope)
-        return decoder.logits(decoder(tokens_BT, window, caches, taps))
+        taps: list[Tensor] = []
+        x_BTH = decoder(tokens_BT, window, caches, taps)
+        if taps_BTC is not None:
+            taps_BTC.copy_(torch.cat(taps, dim=-1))
+        return decoder.logits(x_BTH)
+
+    return forward
+
+
+def plain_draft(draft: Draft, embed_tokens: nn.Embedding, cache: KVCache, rope: Rope) -> DraftForward:
+    """The draft's forward pass over its modules, in PyTorch alone."""
+
+    def forward(
+        tokens_BT: Tensor, h_BTH: Tensor, starts_B: Tensor, num_slots: int, row_B: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        window = own_window(starts_B, tokens_BT.shape[1], num_slots, rope)
+        feature_BTH = draft(embed_tokens(tokens_BT), h_BTH, window, cache)
+        if row_B is not None:
+            feature_BTH = feature_BTH.gather(1, row_B[:, None, None].expand(-1, 1, feature_BTH.shape[-1]))
+        return feature_BTH[:, 0], draft.logits(feature_BTH)[:, 0]
 
     return forward

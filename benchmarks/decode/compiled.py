@@ -20,10 +20,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from benchmarks.decode.widths import WIDTHS, Widths, random_inputs
+from benchmarks.decode.widths import WIDTHS, Inputs, Widths, random_inputs
+from model.kernels.ops import Ops
 from model.kernels.triton_ops import build_triton_ops
+from model.sequences import new_sequences
 
-TYPES = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.int32: "*i32", torch.int64: "*i64"}
+TYPES = {
+    torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.float64: "*fp64", torch.int32: "*i32", torch.int64: "*i64",
+}  # fmt: skip
 
 
 def main() -> None:
@@ -52,7 +56,23 @@ def call_all(widths: Widths, num_rows: int) -> None:
     routing = ops.route(i.x_RH, i.h_RH, i.router_EH, 1e-6, widths.top_k)
     a_SRI = ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)
     ops.add_down(a_SRI, i.down_HEI, routing, i.residual)
-    ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, 1e-6, torch.float32)
+    logits_RV = ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, 1e-6, torch.float32)
+    ops.embed(i.tokens_R, i.lm_head_VH, i.residual.gamma_H)
+    ops.best(logits_RV)
+    call_those_of_a_cycle(i, num_rows, ops)
+
+
+def call_those_of_a_cycle(i: Inputs, num_rows: int, ops: Ops) -> None:
+    sequences = new_sequences(
+        batch=1, num_draft_tokens=max(1, num_rows - 1), taps_size=1, dtype=torch.bfloat16, device=torch.device("cpu")
+    )
+    ops.append(sequences, sequences.length_B, 256)
+    if num_rows > 1:
+        ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms)
+        ops.take(i.h_RH, sequences.read_row_B)
+        ops.gated(i.qkv_RX)
+        ops.accept(sequences, 256)
+        ops.accept(sequences, 256, rates_K=torch.empty(num_rows - 1, dtype=torch.float64))
 
 
 @contextmanager

@@ -60,6 +60,7 @@ def checks(i: Inputs, widths: Widths, device: torch.device, num_rows: int) -> li
     routing = plain.route(i.x_RH, i.h_RH, i.router_EH, EPS, widths.top_k)
     used = slice(0, int(routing.count_1))
     a_SRI = plain.gate_up(i.x_RH, i.gate_up_EXIH, routing)
+    logits_RV = plain.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, EPS, torch.float32)
     outputs: dict[str, Callable[[Ops], Tensor]] = {
         "qkv": lambda ops: ops.norm_linear(i.x_RH, i.h_RH, i.qkv_XH, EPS, torch.bfloat16),
         "attention": lambda ops: ops.attend(i.qkv_RX, i.cache, i.length_B, i.rope, i.heads),
@@ -68,6 +69,10 @@ def checks(i: Inputs, widths: Widths, device: torch.device, num_rows: int) -> li
         "gate_up": lambda ops: ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)[used],
         "down": lambda ops: ops.add_down(a_SRI, i.down_HEI, routing, copy_of(i.residual)),
         "lm_head": lambda ops: ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, EPS, torch.float32),
+        "embed": lambda ops: ops.embed(i.tokens_R, i.lm_head_VH, i.residual.gamma_H)[0],
+        "join": lambda ops: ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms)[0],
+        "gated": lambda ops: ops.gated(i.qkv_RX),
+        "best": lambda ops: ops.best(logits_RV),
     }
     return [
         {"kernel": name, "rows": num_rows, "difference": difference(output(ours), output(plain))}

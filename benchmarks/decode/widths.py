@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.attention import KVCache
 from model.config import TargetConfig
-from model.kernels.ops import Heads, Residual
+from model.kernels.ops import DraftNorms, Heads, Residual
 from model.layers import Rope, build_rope
 from model.presets import preset_of
 
@@ -28,6 +28,7 @@ WIDTHS = {
 class Inputs:
     """Names as in model/kernels/ops.py."""
 
+    tokens_R: Tensor
     x_RH: Tensor
     h_RH: Tensor
     residual: Residual
@@ -43,6 +44,7 @@ class Inputs:
     length_B: Tensor
     rope: Rope
     heads: Heads
+    draft_norms: DraftNorms
 
 
 def random_inputs(
@@ -60,6 +62,7 @@ def random_inputs(
     h_RH, gamma_H = draw(num_rows, size, dtype=torch.float32), draw(size)
     cache = (1, widths.num_kv_heads, slots, head)
     return Inputs(
+        tokens_R=torch.arange(num_rows, device=device) * 1009 % widths.vocab_size,
         x_RH=(h_RH * gamma_H).to(torch.bfloat16),
         h_RH=h_RH,
         residual=Residual(h_RH=h_RH.clone(), gamma_H=gamma_H),
@@ -79,5 +82,8 @@ def random_inputs(
         heads=Heads(
             num_heads=widths.num_heads, num_kv_heads=widths.num_kv_heads, head_dim=head,
             q_norm_D=draw(head), k_norm_D=draw(head), norm_eps=widths.norm_eps,
+        ),
+        draft_norms=DraftNorms(
+            token_H=draw(size), feature_H=draw(size), eps=widths.norm_eps, is_residual_normed=False
         ),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the fused decode step is made of: six operations, in one of two implementations of equal meaning.
+"""What the fused steps are made of, in one of two implementations of equal meaning: PyTorch, or kernels.
 
 The residual stream h_RH is kept wide (float32; float64 in float64) and every branch reads a twin of it beside:
 x_RH = h * (weight of the norm that comes next), in the model's dtype. So a projection can be taken of x and divided
@@ -6,7 +6,8 @@ by the root mean square of h afterwards, and no norm stands in an inner loop:
     norm(h) @ W.T  =  (x @ W.T) / rms(h)
 
 Legend: R rows (T of each of B sequences, sequence by sequence), H hidden, N outputs, E experts, K experts a row,
-S distinct experts in use (at most min(E, R * K)), I inner width of an expert, D head width.
+S distinct experts in use (at most min(E, R * K)), I inner width of an expert or MLP, D head width, V vocabulary,
+W the draft's input (2 * H), X any.
 """
 
 # ruff: noqa: N815 - fields carry shape suffixes too
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from model.attention import KVCache
 from model.layers import Rope
+from model.sequences import Sequences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +56,20 @@ class Residual:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DraftNorms:
+    """Of the token's embedding and of the feature. `is_residual_normed`: the stream begins behind the second norm."""
+
+    token_H: Tensor
+    feature_H: Tensor
+    eps: float
+    is_residual_normed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ops:
     """
+    The target's layers:
+    embed(tokens_R, table_VH, gamma_H) -> (x_RH, h_RH)         the stream where it begins, and its twin
     norm_linear(x_RH, h_RH, weight_NH, eps, dtype) -> y_RN     norm(h) @ weight.T; h None: x @ weight.T
     add_linear(x_RN, weight_HN, residual) -> x_RH              h += x @ weight.T; the twin of the new h
     attend(qkv_RX, cache, length_B, rope, heads) -> o_RX       norms q and k, turns them, stores k and v, attends
@@ -63,8 +77,20 @@ class Ops:
     gate_up(x_RH, gate_up_EXIH, routing) -> a_SRI              routing weight * silu(gate) * up, every row, each in use
     add_down(a_SRI, down_HEI, routing, residual) -> x_RH       h += the sum over experts; the twin of the new h
     down(a_SRI, down_HEI, routing) -> y_RH                     the same sum alone, for ranks that add theirs up first
+    gated(both_RX) -> a_RI                                     silu(gate) * up, which stand side by side
+
+    The draft's:
+    join(tokens_R, table_VH, feature_RH, norms) -> (x_RW, h_RH)   both normed side by side; the stream begins
+    take(x_RX, row_B) -> x_BX                                  of each sequence the row that is named
+
+    The ends of steps:
+    best(logits_RV, ids_D, out_R) -> out_R                     the likeliest; ids_D: its id elsewhere (both may be None)
+    append(sequences, choice_B, max_len)                       sequences.append
+    accept(sequences, max_len, rates_K=, agreed_B=)            sequences.accept: as many as coins say, or as agreed_B
+                                                               says; with neither, as many as the target agrees with
     """
 
+    embed: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     norm_linear: Callable[..., Tensor]
     add_linear: Callable[[Tensor, Tensor, Residual], Tensor]
     attend: Callable[[Tensor, KVCache, Tensor, Rope, Heads], Tensor]
@@ -72,3 +98,9 @@ class Ops:
     gate_up: Callable[..., Tensor]
     add_down: Callable[[Tensor, Tensor, Routing, Residual], Tensor]
     down: Callable[[Tensor, Tensor, Routing], Tensor]
+    gated: Callable[[Tensor], Tensor]
+    join: Callable[[Tensor, Tensor, Tensor, DraftNorms], tuple[Tensor, Tensor]]
+    take: Callable[[Tensor, Tensor], Tensor]
+    best: Callable[..., Tensor]
+    append: Callable[[Sequences, Tensor, int], None]
+    accept: Callable[..., None]

@@ -7,13 +7,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention, silu
 
+from model import sequences as of
 from model.attention import KVCache
-from model.kernels.ops import Heads, Ops, Residual, Routing
+from model.kernels.ops import DraftNorms, Heads, Ops, Residual, Routing
 from model.layers import Rope
+from model.sampling import accept_synthetic, even_coins
+from model.sequences import Sequences
 
 
 def build_plain_ops() -> Ops:
     return Ops(
+        embed=embed,
         norm_linear=norm_linear,
         add_linear=add_linear,
         attend=attend,
@@ -21,7 +25,18 @@ def build_plain_ops() -> Ops:
         gate_up=gate_up,
         add_down=add_down,
         down=down,
+        gated=gated,
+        join=join,
+        take=take,
+        best=best,
+        append=of.append,
+        accept=accept,
     )
+
+
+def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, Tensor]:
+    h_RH = wide(table_VH[tokens_R])
+    return (h_RH * gamma_H).to(table_VH.dtype), h_RH
 
 
 def inverse_rms(h_RH: Tensor, eps: float) -> Tensor:
@@ -113,3 +128,36 @@ def sum_of_experts(a_SRI: Tensor, down_HEI: Tensor, routing: Routing) -> Tensor:
     for slot in range(int(routing.count_1)):
         y_RH += wide(a_SRI[slot]) @ wide(down_HEI[:, int(routing.ids_S[slot])]).T
     return y_RH
+
+
+def gated(both_RX: Tensor) -> Tensor:
+    gate_RI, up_RI = wide(both_RX).chunk(2, dim=-1)
+    return (silu(gate_RI) * up_RI).to(both_RX.dtype)
+
+
+def join(tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNorms) -> tuple[Tensor, Tensor]:
+    token_RH, h_RH = wide(table_VH[tokens_R]), wide(feature_RH).clone()
+    token_RH = token_RH * inverse_rms(token_RH, norms.eps) * norms.token_H
+    normed_RH = h_RH * inverse_rms(h_RH, norms.eps) * norms.feature_H
+    x_RW = torch.cat((token_RH, normed_RH), dim=-1).to(table_VH.dtype)
+    return x_RW, normed_RH if norms.is_residual_normed else h_RH
+
+
+def take(x_RX: Tensor, row_B: Tensor) -> Tensor:
+    return x_RX.unflatten(0, (len(row_B), -1))[torch.arange(len(row_B), device=row_B.device), row_B]
+
+
+def best(logits_RV: Tensor, ids_D: Tensor | None = None, out_R: Tensor | None = None) -> Tensor:
+    found_R = logits_RV.argmax(-1)
+    found_R = found_R if ids_D is None else ids_D[found_R]
+    return found_R if out_R is None else out_R.copy_(found_R)
+
+
+def accept(
+    sequences: Sequences, max_len: int, *, rates_K: Tensor | None = None, agreed_B: Tensor | None = None
+) -> None:
+    if rates_K is not None:
+        agreed_B = accept_synthetic(rates_K, even_coins(sequences.clock, len(sequences.length_B)))
+    elif agreed_B is None:
+        agreed_B = of.num_agreed(sequences.drafted_BK, sequences.verified_BT)
+    of.accept(sequences, agreed_B, max_len)

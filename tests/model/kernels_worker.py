@@ -8,7 +8,7 @@ imported. Writes {case: largest difference, as a part of the largest value}.
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import torch
@@ -19,10 +19,12 @@ from model.decoder import Decoder
 from model.eagle3 import Draft
 from model.entry import build
 from model.evaluate import generate
-from model.kernels.ops import Heads, Residual
+from model.kernels.ops import DraftNorms, Heads, Residual
 from model.kernels.plain import build_plain_ops
 from model.kernels.triton_ops import build_triton_ops
 from model.layers import build_rope
+from model.sampling import PREFILL
+from model.sequences import new_sequences
 from model.train import initialise
 from model.weights import save
 
@@ -55,6 +57,8 @@ def main():
                 found[f"{case}-{name}-{num_rows}"] = compare(inputs)
         for (batch, rows), has_norm in zip([(1, 1), (3, 4), (2, 1)], (True, True, False), strict=True):
             found[f"attend-{name}-{batch}x{rows}"] = compare_attention(batch, rows, dtype, device, has_norm=has_norm)
+    for batch, num_drafted in ((1, 1), (3, 2), (32, 4)):
+        found[f"ends-{batch}x{num_drafted}"] = compare_ends(batch, num_drafted, device)
     torch.use_deterministic_algorithms(False)
     torch.utils.deterministic.fill_uninitialized_memory = False
     write_small_models(folder)
@@ -72,7 +76,7 @@ def write_small_models(folder):
 def decode(folder, mode, kernels, device):
     """Tokens of two sequences together, in fp32."""
     files = {name: str(folder / f"{name}.safetensors") for name in ("target", "draft")}
-    spec = {"device": device.type, "kernels": kernels, "batch": 2, "max_len": 32, "num_draft_tokens": 1}
+    spec = {"device": device.type, "kernels": kernels, "batch": 2, "max_len": 32, "num_draft_tokens": 2}
     return generate(build(files | spec), PROMPTS, 3, mode)[0]
 
 
@@ -92,6 +96,7 @@ class Inputs:
         self.w_NH, self.o_HN = draw(96, HIDDEN), draw(HIDDEN, 128)
         self.x_RN = draw(num_rows, 128)
         self.router_EH, self.gate_up_EXIH = draw(EXPERTS, HIDDEN), draw(EXPERTS, 2, INNER, HIDDEN) / 8
+        self.tokens_R = (torch.arange(3 * num_rows, device=device) * 7 % 96)[::3]  # as the newest of several rows
         self.down_HEI = draw(EXPERTS, HIDDEN, INNER).transpose(0, 1)
         self.routing = self.plain.route(self.x_RH, self.h_RH, self.router_EH, EPS, TOP_K)
         self.a_SRI = self.plain.gate_up(self.x_RH, self.gate_up_EXIH, self.routing)
@@ -162,7 +167,58 @@ def compare_add_down(i):
     return max(difference(ours, theirs), difference(a.h_RH, b.h_RH))
 
 
+def compare_both(ours, theirs):
+    return max(difference(*pair) for pair in zip(ours, theirs, strict=True))
+
+
+def compare_embed(i):
+    return compare_both(*(o.embed(i.tokens_R, i.w_NH, i.gamma_H) for o in (i.kernels, i.plain)))
+
+
+def compare_join(i):
+    """With features as fc gives them, and wide ones as the step before does; with both kinds of residual."""
+    found = []
+    for feature_RH, is_normed in ((i.x_RH, True), (i.h_RH, False)):
+        norms = DraftNorms(token_H=i.gamma_H, feature_H=i.gamma_H * 2, eps=EPS, is_residual_normed=is_normed)
+        both = [o.join(i.tokens_R, i.w_NH, feature_RH, norms) for o in (i.kernels, i.plain)]
+        found.append(compare_both(*both))
+    return max(found)
+
+
+def compare_gated(i):
+    return difference(i.kernels.gated(i.x_RN), i.plain.gated(i.x_RN))
+
+
+def compare_take(i):
+    """The last row of each of as many sequences as there are rows but for a factor of 5."""
+    batch = len(i.x_RN) // 5 or 1
+    row_B = torch.arange(batch, device=i.x_RN.device) % (len(i.x_RN) // batch)
+    return difference(i.kernels.take(i.x_RN, row_B), i.plain.take(i.x_RN, row_B))
+
+
+def compare_best(i):
+    """Twice, for the same reason as `route`. Some rows have their largest twice: the first counts."""
+    logits_RV = torch.randn(len(i.x_RH), 3000, generator=torch.Generator().manual_seed(1)).to(i.h_RH.device)
+    logits_RV[::2, [7, 2999, 1500]] = 9.0
+    logits_RV[1::2, 40] = float("nan")
+    sound_RV = logits_RV.nan_to_num(-1.0)
+    ids_D = torch.arange(3000, device=i.h_RH.device) * 3 + 1
+    wrong = 0
+    for ids in (None, ids_D):
+        found_RK = torch.zeros(len(i.x_RH), 2, dtype=torch.int64, device=i.h_RH.device)
+        i.kernels.best(logits_RV, ids, found_RK[:, 1])
+        wrong += int((found_RK[:, 1] != i.plain.best(sound_RV, ids)).sum()) + int(found_RK[:, 0].sum())
+    nothing_RV = torch.full_like(logits_RV, float("nan"))
+    wrong += int((i.kernels.best(nothing_RV) >= 3000).sum())
+    return float(wrong)
+
+
 CASES = {
+    "embed": compare_embed,
+    "join": compare_join,
+    "gated": compare_gated,
+    "take": compare_take,
+    "best": compare_best,
     "norm_linear": compare_norm_linear,
     "linear": compare_linear,
     "add_linear": compare_add_linear,
@@ -195,6 +251,34 @@ def compare_attention(batch, num_rows, dtype, device, *, has_norm):
         caches.append([x[b, :, : n + num_rows] for x in (cache.k_BGPD, cache.v_BGPD) for b, n in enumerate(length_B)])
     stored = max(difference(ours, theirs) for ours, theirs in zip(*caches, strict=True))
     return max(difference(*found), stored)
+
+
+def compare_ends(batch, num_drafted, device):
+    """How many numbers of the sequences differ after the ends of some steps; every third sequence is full."""
+    max_len, random = 60, torch.Generator().manual_seed(batch)
+    rates_K = torch.tensor([0.8, 0.5, 0.3, 0.1][:num_drafted], dtype=torch.float64, device=device)
+    ends = (
+        lambda ops, s: ops.accept(s, max_len),
+        lambda ops, s: ops.accept(s, max_len, rates_K=rates_K),
+        lambda ops, s: ops.accept(s, max_len, agreed_B=s.verified_BT[:, 0] % (num_drafted + 1)),
+        lambda ops, s: ops.append(s, s.verified_BT[:, -1].contiguous(), max_len),
+    )
+    wrong = 0
+    for step in range(40):
+        both = [
+            new_sequences(batch=batch, num_draft_tokens=num_drafted, taps_size=1, dtype=torch.float32, device=device)
+            for _ in range(2)
+        ]
+        shapes = {field.name: getattr(both[0], field.name).shape for field in fields(both[0])}
+        values = {name: torch.randint(0, 4, shape, generator=random) for name, shape in shapes.items()}
+        values["length_B"] += torch.where(torch.arange(batch) % 3 == 2, max_len - 3, 0)
+        values["clock"] += step * (PREFILL + 17)
+        for s, ops in zip(both, (build_triton_ops(device), build_plain_ops()), strict=True):
+            for name, value in values.items():
+                getattr(s, name).copy_(value)
+            ends[step % len(ends)](ops, s)
+        wrong += sum(int((getattr(both[0], name) != getattr(both[1], name)).sum()) for name in values)
+    return float(wrong)
 
 
 if __name__ == "__main__":

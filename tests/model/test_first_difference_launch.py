@@ -11,11 +11,11 @@ from tp_launch import ROOT, run_ranks
 from model.attention import Window
 from model.layers import causal_mask
 
-VERIFY = "self.sequences.verified_BT.copy_(logits_BTV.argmax(-1))"
+VERIFY = "self.ops.best(logits_BTV.flatten(0, 1), None, self.sequences.verified_BT.view(-1))"
 # Whatever was drafted is taken for the target's choice.
 WIRED_WRONG = f"{VERIFY}; self.sequences.verified_BT[:, :-1] = self.sequences.drafted_BK"
 # The choices of the verified rows are read one row late.
-SHIFTED = VERIFY.replace("argmax(-1)", "argmax(-1).roll(1, dims=1)")
+SHIFTED = f"{VERIFY}; self.sequences.verified_BT.copy_(self.sequences.verified_BT.roll(1, dims=1))"
 # Every logit is off by three roundings of bfloat16, up or down by its place.
 ROUNDED = VERIFY.replace(
     "logits_BTV", "(logits_BTV.float() * (1 + (torch.arange(logits_BTV.shape[-1]) % 2 * 6 - 3) / 256))"

@@ -57,19 +57,30 @@ def test_a_width_whose_share_the_kernels_cannot_take_is_refused_by_name(width, s
         check_widths(replace(fitting, **width), world_size=2)
 
 
-OPERATIONS = ("norm_linear", "linear", "add_linear", "route", "gate_up", "down", "add_down")
+OPERATIONS = (
+    "norm_linear", "linear", "add_linear", "route", "gate_up", "down", "add_down",
+    "embed", "join", "gated", "take", "best",
+)  # fmt: skip
 ROWS = {"float32": (1, 3, 20), "bfloat16": (1,)}
 CASES = [f"{operation}-{dtype}-{n}" for dtype, rows in ROWS.items() for n in rows for operation in OPERATIONS]
 ATTENDED = [f"attend-{dtype}-{shape}" for dtype in LIMITS for shape in ("1x1", "3x4", "2x1")]
 
 
+ENDS = ["ends-1x1", "ends-3x2", "ends-32x4"]
+
+
 def test_every_case_was_run_and_no_other(found):
-    assert sorted(found["differences"]) == sorted(CASES + ATTENDED)
+    assert sorted(found["differences"]) == sorted(CASES + ATTENDED + ENDS)
 
 
 @pytest.mark.parametrize("case", CASES + ATTENDED)
 def test_a_kernel_computes_what_pytorch_computes(found, case):
     assert found["differences"][case] <= LIMITS[case.split("-")[1]]
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_steps_end_on_the_device_as_they_do_in_pytorch(found, case):
+    assert found["differences"][case] == 0
 
 
 @pytest.mark.parametrize("mode", ["plain", "eagle3"])

@@ -1,0 +1,106 @@
+"""What stands between the products: rows of tables, norms of the draft's input, gates. One launch each.
+
+Legend: ops.py; T rows a sequence.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model.kernels.ops import DraftNorms
+from model.kernels.parts import launch_options, wait_for_others
+from model.kernels.tuning import power_of_two
+
+BLOCK, NUM_WARPS = 1024, 4
+
+
+@triton.jit
+def embed_kernel(
+    tokens_ptr, stride, table_ptr, gamma_ptr, x_ptr, h_ptr, H: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr
+):  # fmt: skip
+    wait_for_others(EARLY)
+    r, i = tl.program_id(0), tl.arange(0, BLOCK_H)
+    h = tl.load(table_ptr + tl.load(tokens_ptr + r * stride) * H + i, mask=i < H, other=0.0).to(tl.float32)
+    tl.store(h_ptr + r * H + i, h, mask=i < H)
+    tl.store(x_ptr + r * H + i, h * tl.load(gamma_ptr + i, mask=i < H, other=0.0).to(tl.float32), mask=i < H)
+
+
+@triton.jit
+def normed(x_ptr, gamma_ptr, eps, i, H: tl.constexpr):
+    """One row as it is, and normed; both wide."""
+    x = tl.load(x_ptr + i, mask=i < H, other=0.0).to(tl.float32)
+    scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / H + eps)
+    return x, x * scale * tl.load(gamma_ptr + i, mask=i < H, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def join_kernel(
+    tokens_ptr, stride, table_ptr, feature_ptr, token_gamma_ptr, feature_gamma_ptr, x_ptr, h_ptr, eps,
+    H: tl.constexpr, BLOCK_H: tl.constexpr, IS_NORMED: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    wait_for_others(EARLY)
+    r, i = tl.program_id(0), tl.arange(0, BLOCK_H)
+    _token, x = normed(table_ptr + tl.load(tokens_ptr + r * stride) * H, token_gamma_ptr, eps, i, H)
+    feature, y = normed(feature_ptr + r * H, feature_gamma_ptr, eps, i, H)
+    tl.store(x_ptr + r * 2 * H + i, x, mask=i < H)
+    tl.store(x_ptr + r * 2 * H + H + i, y, mask=i < H)
+    tl.store(h_ptr + r * H + i, y if IS_NORMED else feature, mask=i < H)
+
+
+@triton.jit
+def gated_kernel(both_ptr, a_ptr, INNER: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
+    wait_for_others(EARLY)
+    r, i = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    gate = tl.load(both_ptr + r * 2 * INNER + i, mask=i < INNER, other=0.0).to(tl.float32)
+    up = tl.load(both_ptr + r * 2 * INNER + INNER + i, mask=i < INNER, other=0.0).to(tl.float32)
+    tl.store(a_ptr + r * INNER + i, gate * tl.sigmoid(gate) * up, mask=i < INNER)
+
+
+@triton.jit
+def take_kernel(x_ptr, row_ptr, y_ptr, T: tl.constexpr, X: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
+    wait_for_others(EARLY)
+    b, i = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + (b * T + tl.load(row_ptr + b)) * X + i, mask=i < X)
+    tl.store(y_ptr + b * X + i, x, mask=i < X)
+
+
+def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, Tensor]:
+    num_rows, size = len(tokens_R), table_VH.shape[1]
+    x_RH = torch.empty(num_rows, size, dtype=table_VH.dtype, device=table_VH.device)
+    h_RH = torch.empty_like(x_RH, dtype=torch.float32)
+    embed_kernel[(num_rows,)](
+        tokens_R, tokens_R.stride(0), table_VH, gamma_H, x_RH, h_RH,
+        H=size, BLOCK_H=power_of_two(size), num_warps=NUM_WARPS, **launch_options(table_VH),
+    )  # fmt: skip
+    return x_RH, h_RH
+
+
+def join(tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNorms) -> tuple[Tensor, Tensor]:
+    num_rows, size = feature_RH.shape
+    x_RW = torch.empty(num_rows, 2 * size, dtype=table_VH.dtype, device=table_VH.device)
+    h_RH = torch.empty(num_rows, size, dtype=torch.float32, device=table_VH.device)
+    join_kernel[(num_rows,)](
+        tokens_R, tokens_R.stride(0), table_VH, feature_RH, norms.token_H, norms.feature_H, x_RW, h_RH, norms.eps,
+        H=size, BLOCK_H=power_of_two(size), IS_NORMED=norms.is_residual_normed, num_warps=NUM_WARPS,
+        **launch_options(table_VH),
+    )  # fmt: skip
+    return x_RW, h_RH
+
+
+def gated(both_RX: Tensor) -> Tensor:
+    num_rows, inner_size = len(both_RX), both_RX.shape[1] // 2
+    a_RI = torch.empty(num_rows, inner_size, dtype=both_RX.dtype, device=both_RX.device)
+    gated_kernel[(triton.cdiv(inner_size, BLOCK), num_rows)](
+        both_RX, a_RI, INNER=inner_size, BLOCK=BLOCK, num_warps=NUM_WARPS, **launch_options(both_RX)
+    )
+    return a_RI
+
+
+def take(x_RX: Tensor, row_B: Tensor) -> Tensor:
+    (num_rows, size), batch = x_RX.shape, len(row_B)
+    y_BX = torch.empty(batch, size, dtype=x_RX.dtype, device=x_RX.device)
+    take_kernel[(triton.cdiv(size, BLOCK), batch)](
+        x_RX, row_B, y_BX, T=num_rows // batch, X=size, BLOCK=BLOCK, num_warps=NUM_WARPS, **launch_options(x_RX)
+    )
+    return y_BX
