@@ -29,14 +29,16 @@ def fused_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope, ops: 
 
     def forward(tokens_BT: Tensor, starts_B: Tensor, num_slots: int, taps_BTC: Tensor | None) -> Tensor:
         first_gamma_H = decoder.layers[0].input_layernorm.weight
-        x_RH, h_RH = ops.embed(tokens_BT.flatten(), decoder.embed_tokens.weight, first_gamma_H)
+        x_RH, squares_RP, h_RH = ops.embed(tokens_BT.flatten(), decoder.embed_tokens.weight, first_gamma_H)
         taps = () if taps_BTC is None else taps_BTC.flatten(0, 1).split(h_RH.shape[1], dim=1)
         tap_of = dict(zip(sorted(decoder.tap_layers), taps, strict=False))
         for index, (layer, next_norm) in enumerate(zip(decoder.layers, norms, strict=True)):
             if index in tap_of:
                 tap_of[index].copy_(h_RH)
-            x_RH = run_layer(layer, x_RH, h_RH, next_norm.weight, caches[index], starts_B, rope, ops)
-        logits_RV = ops.norm_linear(x_RH, h_RH, decoder.lm_head.weight, decoder.norm.eps, h_RH.dtype)
+            x_RH, squares_RP = run_layer(
+                layer, x_RH, squares_RP, h_RH, next_norm.weight, caches[index], starts_B, rope, ops
+            )
+        logits_RV = ops.norm_linear(x_RH, h_RH, decoder.lm_head.weight, decoder.norm.eps, h_RH.dtype, squares_RP)
         return logits_RV.unflatten(0, tokens_BT.shape)
 
     return forward
@@ -45,18 +47,20 @@ def fused_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope, ops: 
 def run_layer(
     layer: DecoderLayer,
     x_RH: Tensor,
+    squares_RP: Tensor | None,
     h_RH: Tensor,
     next_gamma_H: Tensor,
     cache: KVCache,
     starts_B: Tensor,
     rope: Rope,
     ops: Ops,
-) -> Tensor:
-    """Adds both branches to h_RH; returns its twin for the norm that comes next."""
+) -> tuple[Tensor, Tensor | None]:
+    """Adds both branches to h_RH; returns its twin for the norm that comes next, and its squares."""
     attention, moe = layer.self_attn, layer.mlp
     norm = layer.post_attention_layernorm
 
-    qkv_RX = ops.norm_linear(x_RH, h_RH, attention.qkv_proj.weight, layer.input_layernorm.eps, x_RH.dtype)
+    eps = layer.input_layernorm.eps
+    qkv_RX = ops.norm_linear(x_RH, h_RH, attention.qkv_proj.weight, eps, x_RH.dtype, squares_RP)
     o_RN = ops.attend(qkv_RX, cache, starts_B, rope, heads_of(attention))
     x_RH = add_attention(attention, o_RN, Residual(h_RH=h_RH, gamma_H=norm.weight), ops)
 
@@ -69,7 +73,7 @@ def run_layer(
     if moe.group.world_size > 1 or shared_RH is not None:
         y_RH = ops.down(a_SRI, moe.down_HEI, routing)
         y_RH = y_RH if shared_RH is None else y_RH + shared_RH
-        return add(moe.group.all_reduce(y_RH), Residual(h_RH=h_RH, gamma_H=next_gamma_H), x_RH.dtype)
+        return add(moe.group.all_reduce(y_RH), Residual(h_RH=h_RH, gamma_H=next_gamma_H), x_RH.dtype), None
     return ops.add_down(a_SRI, moe.down_HEI, routing, Residual(h_RH=h_RH, gamma_H=next_gamma_H))
 
 

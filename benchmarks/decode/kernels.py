@@ -67,7 +67,7 @@ def checks(i: Inputs, widths: Widths, device: torch.device, num_rows: int) -> li
         "o_proj": lambda ops: ops.add_linear(i.o_RN, i.o_HN, copy_of(i.residual)),
         "router": lambda ops: ops.route(i.x_RH, i.h_RH, i.router_EH, EPS, widths.top_k).weights_RE,
         "gate_up": lambda ops: ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)[used],
-        "down": lambda ops: ops.add_down(a_SRI, i.down_HEI, routing, copy_of(i.residual)),
+        "down": lambda ops: ops.add_down(a_SRI, i.down_HEI, routing, copy_of(i.residual))[0],
         "lm_head": lambda ops: ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, EPS, torch.float32),
         "embed": lambda ops: ops.embed(i.tokens_R, i.lm_head_VH, i.residual.gamma_H)[0],
         "join": lambda ops: ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms)[0],

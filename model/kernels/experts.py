@@ -5,6 +5,7 @@ stream of weights, and saves gathering rows. `down` is read expert by expert (fu
 Legend: ops.py.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -21,7 +22,7 @@ from model.kernels.parts import (
     wait_for_others,
     zero_tiles,
 )
-from model.kernels.tuning import Tile, down_tile, gate_up_tile
+from model.kernels.tuning import DotTile, Tile, down_tile, gate_up_tile
 
 # Tiles of a result of which several programs each have a part.
 MOST_TILES = 4096
@@ -119,7 +120,8 @@ def down_kernel(
 
 @triton.jit
 def down_dot_kernel(
-    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, parts_ptr, arrived_ptr, y_ptr, R, stride_h, stride_e,
+    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, parts_ptr, arrived_ptr, y_ptr, squares_ptr, R, stride_h,
+    stride_e,
     H: tl.constexpr, INNER: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
     SPLIT: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
@@ -140,7 +142,7 @@ def down_dot_kernel(
     is_inside = (n < H)[:, None] & (r < R)[None, :]
     places = r[None, :] * H + n[:, None]
     if SPLIT == 1:
-        finish_down(y, h_ptr, gamma_ptr, y_ptr, places, is_inside, n, H, ADDS)
+        finish_down(y, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, H, ADDS)
     else:
         tl.store(parts_ptr + tl.program_id(2) * R * H + places, y, mask=is_inside)
         tl.debug_barrier()  # all threads have stored before one of them says so
@@ -149,15 +151,19 @@ def down_dot_kernel(
             total = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
             for part in tl.static_range(SPLIT):
                 total += tl.load(parts_ptr + part * R * H + places, mask=is_inside, other=0.0, cache_modifier=".cg")
-            finish_down(total, h_ptr, gamma_ptr, y_ptr, places, is_inside, n, H, ADDS)
+            finish_down(total, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, H, ADDS)
             tl.store(arrived_ptr, 0)
 
 
 @triton.jit
-def finish_down(y, h_ptr, gamma_ptr, y_ptr, places, is_inside, n, H: tl.constexpr, ADDS: tl.constexpr):
+def finish_down(
+    y, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, H: tl.constexpr, ADDS: tl.constexpr
+):  # fmt: skip
     if ADDS:
         y = y + tl.load(h_ptr + places, mask=is_inside, other=0.0)
         tl.store(h_ptr + places, y, mask=is_inside)
+        squares = tl.sum(tl.where(is_inside, y * y, 0.0), axis=0)
+        tl.store(squares_ptr + r * tl.num_programs(0) + tl.program_id(0), squares, mask=r < R)
         y = y * tl.load(gamma_ptr + n, mask=n < H, other=0.0).to(tl.float32)[:, None]
     tl.store(y_ptr + places, y, mask=is_inside)
 
@@ -183,8 +189,25 @@ def gate_up(x_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing) -> Tensor:
     return a_SRI
 
 
+def add_down(
+    arrived_X: Tensor, a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual
+) -> tuple[Tensor, Tensor | None]:
+    """One row's squares are left to whoever reads it."""
+    (_, num_rows, inner_size), size = a_SRI.shape, len(down_HEI)
+    tile, squares_RP = down_tile(num_rows, size, inner_size), None
+    if isinstance(tile, DotTile):
+        num_parts = triton.cdiv(size, tile.rows)
+        squares_RP = torch.empty(num_rows, num_parts, dtype=torch.float32, device=a_SRI.device)
+    return down(arrived_X, a_SRI, down_HEI, routing, residual, squares_RP), squares_RP
+
+
 def down(
-    arrived_X: Tensor, a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual | None = None
+    arrived_X: Tensor,
+    a_SRI: Tensor,
+    down_HEI: Tensor,
+    routing: Routing,
+    residual: Residual | None = None,
+    squares_RP: Tensor | None = None,
 ) -> Tensor:
     """`arrived_X`: MOST_TILES int32 zeros that stay zeros between launches; kernels of one stream may share them."""
     (_, num_rows, inner_size), size = a_SRI.shape, len(down_HEI)
@@ -203,12 +226,15 @@ def down(
     split = tile.split if tiles[0] * tiles[1] <= MOST_TILES else 1
     parts_PRH = torch.empty(split, num_rows, size, dtype=torch.float32, device=a_SRI.device)
     down_dot_kernel[(*tiles, split)](
-        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, parts_PRH, arrived_X, y_RH, num_rows, *strides,
+        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, parts_PRH, arrived_X, y_RH,
+        parts_PRH if squares_RP is None else squares_RP, num_rows, *strides,
         BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth, SPLIT=split,
         num_warps=tile.warps, num_stages=tile.stages, **flags,
     )  # fmt: skip
     return y_RH
 
 
-def build_down(device: torch.device) -> partial[Tensor]:
-    return partial(down, torch.zeros(MOST_TILES, dtype=torch.int32, device=device))
+def build_down(device: torch.device) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor | None]]]:
+    """down and add_down."""
+    arrived_X = torch.zeros(MOST_TILES, dtype=torch.int32, device=device)
+    return partial(down, arrived_X), partial(add_down, arrived_X)

@@ -15,6 +15,7 @@ from model.kernels.parts import (
     launch_options,
     multiply_add,
     row_sums,
+    scale_of_squares,
     wait_for_others,
     zero_tiles,
 )
@@ -51,16 +52,20 @@ def linear_kernel(
 
 @triton.jit
 def linear_dot_kernel(
-    x_ptr, w_ptr, h_ptr, gamma_ptr, scale_ptr, y_ptr, N, R,
-    K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
-    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
+    x_ptr, w_ptr, h_ptr, gamma_ptr, scale_ptr, y_ptr, N, R, eps,
+    K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr, P: tl.constexpr,
+    BLOCK_P: tl.constexpr, HAS_NORM: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """The same on tensor cores; scale_R is 1 / rms(h), taken before by inverse_rms_kernel."""
+    """The same on tensor cores. scale: squares_RP of h, or with P = 0 what was made of them, 1 / rms(h)."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = tl.arange(0, BLOCK_K)
     w_ptrs = w_ptr + tl.minimum(n, N - 1).to(tl.int64)[:, None] * K + k[None, :]
     wait_for_others(EARLY)
+    if HAS_NORM and P:
+        scale = scale_of_squares(scale_ptr, eps, r, R, K, P, BLOCK_P)
+    elif HAS_NORM:
+        scale = tl.load(scale_ptr + r, mask=r < R, other=0.0)
     x_ptrs = x_ptr + r[None, :] * K + k[:, None]
     y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
     for k0 in range(0, K, BLOCK_K):
@@ -69,7 +74,7 @@ def linear_dot_kernel(
     is_inside = (n < N)[:, None] & (r < R)[None, :]
     places = r[None, :] * N + n[:, None]
     if HAS_NORM:
-        y = y * tl.load(scale_ptr + r, mask=r < R, other=0.0)[None, :]
+        y = y * scale[None, :]
     if ADDS:
         y = y + tl.load(h_ptr + places, mask=is_inside, other=0.0)
         tl.store(h_ptr + places, y, mask=is_inside)
@@ -84,9 +89,16 @@ def inverse_rms_kernel(h_ptr, scale_ptr, eps, H: tl.constexpr, BLOCK_H: tl.const
     tl.store(scale_ptr + r, inverse_rms(h_ptr + r * H, eps, H, BLOCK_H))
 
 
-def norm_linear(x_RH: Tensor, h_RH: Tensor | None, weight_NH: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+def norm_linear(
+    x_RH: Tensor,
+    h_RH: Tensor | None,
+    weight_NH: Tensor,
+    eps: float,
+    dtype: torch.dtype,
+    squares_RP: Tensor | None = None,
+) -> Tensor:
     y_RN = torch.empty(len(x_RH), len(weight_NH), dtype=dtype, device=x_RH.device)
-    launch(x_RH, weight_NH, y_RN, h_RH=h_RH, eps=eps)
+    launch(x_RH, weight_NH, y_RN, h_RH=h_RH, squares_RP=squares_RP, eps=eps)
     return y_RN
 
 
@@ -102,10 +114,11 @@ def launch(
     y_RN: Tensor,
     *,
     h_RH: Tensor | None = None,
+    squares_RP: Tensor | None = None,
     eps: float = 0.0,
     residual: Residual | None = None,
 ) -> None:
-    """Pointers that a variant does not read are those of x."""
+    """Pointers that a variant does not read are those of x. Few rows take their norm of h itself."""
     (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
     h = h_RH if residual is None else residual.h_RH
     h, gamma = x_RK if h is None else h, x_RK if residual is None else residual.gamma_H
@@ -118,8 +131,8 @@ def launch(
             BLOCK_H=power_of_two(size), num_warps=tile.warps, **flags,
         )  # fmt: skip
         return
-    scale_R = None if h_RH is None else inverse_rms_of(h_RH, eps)
-    launch_dot(x_RK, weight_NK, y_RN, tile, scale_R=scale_R, residual=residual)
+    scale = inverse_rms_of(h_RH, eps) if squares_RP is None and h_RH is not None else squares_RP
+    launch_dot(x_RK, weight_NK, y_RN, tile, scale=scale, eps=eps, residual=residual)
 
 
 def launch_dot(
@@ -128,15 +141,18 @@ def launch_dot(
     y_RN: Tensor,
     tile: DotTile,
     *,
-    scale_R: Tensor | None = None,
+    scale: Tensor | None = None,
+    eps: float = 0.0,
     residual: Residual | None = None,
 ) -> None:
+    """`scale`: scale_R or squares_RP."""
+    num_parts = scale.shape[1] if scale is not None and scale.dim() == 2 else 0
     (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
     h, gamma = (x_RK, x_RK) if residual is None else (residual.h_RH, residual.gamma_H)
     linear_dot_kernel[(triton.cdiv(num_outputs, tile.rows), triton.cdiv(num_rows, tile.columns))](
-        x_RK, weight_NK, h, gamma, x_RK if scale_R is None else scale_R, y_RN, num_outputs, num_rows,
-        K=size, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth,
-        HAS_NORM=scale_R is not None, ADDS=residual is not None,
+        x_RK, weight_NK, h, gamma, x_RK if scale is None else scale, y_RN, num_outputs, num_rows, eps,
+        K=size, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth, P=num_parts,
+        BLOCK_P=power_of_two(max(1, num_parts)), HAS_NORM=scale is not None, ADDS=residual is not None,
         num_warps=tile.warps, num_stages=tile.stages, **launch_options(x_RK),
     )  # fmt: skip
 

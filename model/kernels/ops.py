@@ -5,9 +5,11 @@ x_RH = h * (weight of the norm that comes next), in the model's dtype. So a proj
 by the root mean square of h afterwards, and no norm stands in an inner loop:
     norm(h) @ W.T  =  (x @ W.T) / rms(h)
 
+Whoever made h may know the sums of its squares by parts of a row, squares_RP; None: whoever needs them sums them up.
+
 Legend: R rows (T of each of B sequences, sequence by sequence), H hidden, N outputs, E experts, K experts a row,
 S distinct experts in use (at most min(E, R * K)), I inner width of an expert or MLP, D head width, V vocabulary,
-W the draft's input (2 * H), X any.
+W the draft's input (2 * H), P parts of a row, X any.
 """
 
 # ruff: noqa: N815 - fields carry shape suffixes too
@@ -69,13 +71,13 @@ class DraftNorms:
 class Ops:
     """
     The target's layers:
-    embed(tokens_R, table_VH, gamma_H) -> (x_RH, h_RH)         the stream where it begins, and its twin
-    norm_linear(x_RH, h_RH, weight_NH, eps, dtype) -> y_RN     norm(h) @ weight.T; h None: x @ weight.T
+    embed(tokens_R, table_VH, gamma_H) -> (x_RH, squares_RP, h_RH)  the stream where it begins, and its twin
+    norm_linear(x_RH, h_RH, weight_NH, eps, dtype, squares_RP) -> y_RN  norm(h) @ weight.T; h None: x @ weight.T
     add_linear(x_RN, weight_HN, residual) -> x_RH              h += x @ weight.T; the twin of the new h
     attend(qkv_RX, cache, length_B, rope, heads) -> o_RX       norms q and k, turns them, stores k and v, attends
     route(x_RH, h_RH, weight_EH, eps, top_k) -> Routing        softmax, the best renormalised, the list of distinct
     gate_up(x_RH, gate_up_EXIH, routing) -> a_SRI              routing weight * silu(gate) * up, every row, each in use
-    add_down(a_SRI, down_HEI, routing, residual) -> x_RH       h += the sum over experts; the twin of the new h
+    add_down(a_SRI, down_HEI, routing, residual) -> (x_RH, squares_RP)  h += the sum over experts; its twin
     down(a_SRI, down_HEI, routing) -> y_RH                     the same sum alone, for ranks that add theirs up first
     gated(both_RX) -> a_RI                                     silu(gate) * up, which stand side by side
 
@@ -90,13 +92,13 @@ class Ops:
                                                                says; with neither, as many as the target agrees with
     """
 
-    embed: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    embed: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None, Tensor]]
     norm_linear: Callable[..., Tensor]
     add_linear: Callable[[Tensor, Tensor, Residual], Tensor]
     attend: Callable[[Tensor, KVCache, Tensor, Rope, Heads], Tensor]
     route: Callable[..., Routing]
     gate_up: Callable[..., Tensor]
-    add_down: Callable[[Tensor, Tensor, Routing, Residual], Tensor]
+    add_down: Callable[[Tensor, Tensor, Routing, Residual], tuple[Tensor, Tensor | None]]
     down: Callable[[Tensor, Tensor, Routing], Tensor]
     gated: Callable[[Tensor], Tensor]
     join: Callable[[Tensor, Tensor, Tensor, DraftNorms], tuple[Tensor, Tensor]]

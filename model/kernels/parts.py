@@ -42,6 +42,15 @@ def inverse_rms(h_ptr, eps, H: tl.constexpr, BLOCK_H: tl.constexpr):
 
 
 @triton.jit
+def scale_of_squares(squares_ptr, eps, r, R, H: tl.constexpr, P: tl.constexpr, BLOCK_P: tl.constexpr):
+    """1 / rms of the rows r, from the sums of the squares of their P parts."""
+    p = tl.arange(0, BLOCK_P)
+    is_inside = (r < R)[:, None] & (p < P)[None, :]
+    squares = tl.load(squares_ptr + r[:, None] * P + p[None, :], mask=is_inside, other=0.0)
+    return 1.0 / tl.sqrt(tl.sum(squares, axis=1) / H + eps)
+
+
+@triton.jit
 def zero_tiles(R: tl.constexpr, M: tl.constexpr, BLOCK_K: tl.constexpr):
     """R tiles of sums."""
     tiles = ()

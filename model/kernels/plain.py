@@ -34,9 +34,9 @@ def build_plain_ops() -> Ops:
     )
 
 
-def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, Tensor]:
+def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, None, Tensor]:
     h_RH = wide(table_VH[tokens_R])
-    return (h_RH * gamma_H).to(table_VH.dtype), h_RH
+    return (h_RH * gamma_H).to(table_VH.dtype), None, h_RH
 
 
 def inverse_rms(h_RH: Tensor, eps: float) -> Tensor:
@@ -47,7 +47,15 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def norm_linear(x_RH: Tensor, h_RH: Tensor | None, weight_NH: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+def norm_linear(
+    x_RH: Tensor,
+    h_RH: Tensor | None,
+    weight_NH: Tensor,
+    eps: float,
+    dtype: torch.dtype,
+    squares_RP: Tensor | None = None,
+) -> Tensor:
+    """The squares are summed up here whoever has done so before."""
     y_RN = wide(x_RH) @ wide(weight_NH).T
     return (y_RN if h_RH is None else y_RN * inverse_rms(h_RH, eps)).to(dtype)
 
@@ -119,8 +127,8 @@ def down(a_SRI: Tensor, down_HEI: Tensor, routing: Routing) -> Tensor:
     return sum_of_experts(a_SRI, down_HEI, routing).to(a_SRI.dtype)
 
 
-def add_down(a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual) -> Tensor:
-    return add(sum_of_experts(a_SRI, down_HEI, routing), residual, a_SRI.dtype)
+def add_down(a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual) -> tuple[Tensor, None]:
+    return add(sum_of_experts(a_SRI, down_HEI, routing), residual, a_SRI.dtype), None
 
 
 def sum_of_experts(a_SRI: Tensor, down_HEI: Tensor, routing: Routing) -> Tensor:

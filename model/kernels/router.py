@@ -102,7 +102,7 @@ def route(arrived_1: Tensor, x_RH: Tensor, h_RH: Tensor, weight_EH: Tensor, eps:
     flags = {"E": num_experts, "BLOCK_E": power_of_two(num_experts), "TOP_K": top_k} | launch_options(x_RH)
     flags["BLOCK_R"] = min(4, power_of_two(num_rows))
     if num_rows > FEW:
-        launch_dot(x_RH, weight_EH, logits_RE, dot_tile(num_rows, size), scale_R=routing.scale_R)
+        launch_dot(x_RH, weight_EH, logits_RE, dot_tile(num_rows, size), scale=routing.scale_R)
         choose_kernel[(1,)](logits_RE, *chosen, num_rows, num_warps=8, **flags)
         return routing
     tile = router_tile(num_experts, size)

@@ -13,17 +13,20 @@ from model.kernels.parts import launch_options, wait_for_others
 from model.kernels.tuning import power_of_two
 
 BLOCK, NUM_WARPS = 1024, 4
+NUM_PARTS = 16  # of a row, whose squares are summed up one by one
 
 
 @triton.jit
 def embed_kernel(
-    tokens_ptr, stride, table_ptr, gamma_ptr, x_ptr, h_ptr, H: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr
+    tokens_ptr, stride, table_ptr, gamma_ptr, x_ptr, squares_ptr, h_ptr,
+    H: tl.constexpr, BLOCK_H: tl.constexpr, P: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     wait_for_others(EARLY)
     r, i = tl.program_id(0), tl.arange(0, BLOCK_H)
     h = tl.load(table_ptr + tl.load(tokens_ptr + r * stride) * H + i, mask=i < H, other=0.0).to(tl.float32)
     tl.store(h_ptr + r * H + i, h, mask=i < H)
     tl.store(x_ptr + r * H + i, h * tl.load(gamma_ptr + i, mask=i < H, other=0.0).to(tl.float32), mask=i < H)
+    tl.store(squares_ptr + r * P + tl.arange(0, P), tl.sum(tl.reshape(h * h, [P, BLOCK_H // P]), axis=1))
 
 
 @triton.jit
@@ -65,15 +68,16 @@ def take_kernel(x_ptr, row_ptr, y_ptr, T: tl.constexpr, X: tl.constexpr, BLOCK: 
     tl.store(y_ptr + b * X + i, x, mask=i < X)
 
 
-def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, Tensor]:
+def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     num_rows, size = len(tokens_R), table_VH.shape[1]
     x_RH = torch.empty(num_rows, size, dtype=table_VH.dtype, device=table_VH.device)
     h_RH = torch.empty_like(x_RH, dtype=torch.float32)
+    squares_RP = torch.empty(num_rows, NUM_PARTS, dtype=torch.float32, device=table_VH.device)
     embed_kernel[(num_rows,)](
-        tokens_R, tokens_R.stride(0), table_VH, gamma_H, x_RH, h_RH,
-        H=size, BLOCK_H=power_of_two(size), num_warps=NUM_WARPS, **launch_options(table_VH),
+        tokens_R, tokens_R.stride(0), table_VH, gamma_H, x_RH, squares_RP, h_RH,
+        H=size, BLOCK_H=power_of_two(size), P=NUM_PARTS, num_warps=NUM_WARPS, **launch_options(table_VH),
     )  # fmt: skip
-    return x_RH, h_RH
+    return x_RH, squares_RP, h_RH
 
 
 def join(tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNorms) -> tuple[Tensor, Tensor]:

@@ -43,7 +43,7 @@ def _check(widths: Mapping[str, int], of_what: str) -> None:
 
 
 def build_triton_ops(device: torch.device) -> Ops:
-    down = experts.build_down(device)
+    down, add_down = experts.build_down(device)
     return Ops(
         embed=rows.embed,
         norm_linear=linear.norm_linear,
@@ -51,7 +51,7 @@ def build_triton_ops(device: torch.device) -> Ops:
         attend=attention.attend,
         route=router.build_route(device),
         gate_up=experts.gate_up,
-        add_down=down,
+        add_down=add_down,
         down=down,
         gated=rows.gated,
         join=rows.join,

@@ -115,6 +115,14 @@ def compare_norm_linear(i):
     return difference(ours, theirs)
 
 
+def compare_norm_by_squares(i):
+    """In 5 parts, as no kernel leaves them."""
+    squares_RP = i.h_RH.square()[:, :60].unflatten(1, (5, 12)).sum(-1)
+    squares_RP[:, -1] += i.h_RH[:, 60:].square().sum(-1)
+    theirs = i.plain.norm_linear(i.x_RH, i.h_RH, i.w_NH, EPS, torch.float32)
+    return difference(i.kernels.norm_linear(i.x_RH, i.h_RH, i.w_NH, EPS, torch.float32, squares_RP), theirs)
+
+
 def compare_linear(i):
     ours, theirs = (o.norm_linear(i.x_RN, None, i.o_HN, 0.0, i.dtype) for o in (i.kernels, i.plain))
     return difference(ours, theirs)
@@ -162,9 +170,14 @@ def compare_down(i):
 def compare_add_down(i):
     a, b = i.residual(), i.residual()
     a_SRI, routing = poisoned(i)
-    ours = i.kernels.add_down(a_SRI, i.down_HEI, routing, a)
-    theirs = i.plain.add_down(i.a_SRI, i.down_HEI, i.routing, b)
-    return max(difference(ours, theirs), difference(a.h_RH, b.h_RH))
+    ours, squares_RP = i.kernels.add_down(a_SRI, i.down_HEI, routing, a)
+    theirs, _ = i.plain.add_down(i.a_SRI, i.down_HEI, i.routing, b)
+    return max(difference(ours, theirs), difference(a.h_RH, b.h_RH), of_squares(squares_RP, b.h_RH))
+
+
+def of_squares(squares_RP, h_RH):
+    """How far sums of squares are off, if there are any."""
+    return 0.0 if squares_RP is None else difference(squares_RP.sum(-1), h_RH.square().sum(-1))
 
 
 def compare_both(ours, theirs):
@@ -172,7 +185,10 @@ def compare_both(ours, theirs):
 
 
 def compare_embed(i):
-    return compare_both(*(o.embed(i.tokens_R, i.w_NH, i.gamma_H) for o in (i.kernels, i.plain)))
+    (x_RH, squares_RP, h_RH), (plain_RH, _, wide_RH) = (
+        o.embed(i.tokens_R, i.w_NH, i.gamma_H) for o in (i.kernels, i.plain)
+    )
+    return max(compare_both((x_RH, h_RH), (plain_RH, wide_RH)), of_squares(squares_RP, wide_RH))
 
 
 def compare_join(i):
@@ -220,6 +236,7 @@ CASES = {
     "take": compare_take,
     "best": compare_best,
     "norm_linear": compare_norm_linear,
+    "norm_by_squares": compare_norm_by_squares,
     "linear": compare_linear,
     "add_linear": compare_add_linear,
     "route": compare_route,

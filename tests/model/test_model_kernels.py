@@ -58,7 +58,7 @@ def test_a_width_whose_share_the_kernels_cannot_take_is_refused_by_name(width, s
 
 
 OPERATIONS = (
-    "norm_linear", "linear", "add_linear", "route", "gate_up", "down", "add_down",
+    "norm_linear", "norm_by_squares", "linear", "add_linear", "route", "gate_up", "down", "add_down",
     "embed", "join", "gated", "take", "best",
 )  # fmt: skip
 ROWS = {"float32": (1, 3, 20), "bfloat16": (1,)}
