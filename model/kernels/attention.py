@@ -23,77 +23,76 @@ BLOCK_S, NUM_WARPS = 128, 4
 
 @triton.jit
 def turned(
-    x_ptr, norm_ptr, cos_ptr, sin_ptr, eps,
+    x_ptrs, norm_ptr, cos_ptr, sin_ptr, slots, is_row, eps,
     HAS_NORM: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """One head of one row: normed, then turned to the position that cos and sin belong to."""
-    d = tl.arange(0, BLOCK_D)
-    is_inside = d < D
+    """Rows of one head, [M, BLOCK_D]: normed, then turned to the positions `slots`. x_ptrs: where each row begins."""
+    d = tl.arange(0, BLOCK_D)[None, :]
+    is_inside = is_row[:, None] & (d < D)
     swapped = tl.where(d < D // 2, d + D // 2, d - D // 2)
-    x = tl.load(x_ptr + d, mask=is_inside, other=0.0).to(tl.float32)
-    y = tl.load(x_ptr + swapped, mask=is_inside, other=0.0).to(tl.float32)
+    x = tl.load(x_ptrs[:, None] + d, mask=is_inside, other=0.0).to(tl.float32)
+    y = tl.load(x_ptrs[:, None] + swapped, mask=is_inside, other=0.0).to(tl.float32)
     if HAS_NORM:
-        scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / D + eps)
-        x = x * scale * tl.load(norm_ptr + d, mask=is_inside, other=0.0).to(tl.float32)
-        y = y * scale * tl.load(norm_ptr + swapped, mask=is_inside, other=0.0).to(tl.float32)
-    cos = tl.load(cos_ptr + d, mask=is_inside, other=0.0).to(tl.float32)
-    sin = tl.load(sin_ptr + d, mask=is_inside, other=0.0).to(tl.float32)
+        scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=1) / D + eps)
+        x = x * scale[:, None] * tl.load(norm_ptr + d, mask=d < D, other=0.0).to(tl.float32)
+        y = y * scale[:, None] * tl.load(norm_ptr + swapped, mask=d < D, other=0.0).to(tl.float32)
+    places = slots[:, None] * D + d
+    cos = tl.load(cos_ptr + places, mask=is_inside, other=0.0).to(tl.float32)
+    sin = tl.load(sin_ptr + places, mask=is_inside, other=0.0).to(tl.float32)
     return x * cos + y * sin
 
 
 @triton.jit
 def attend_kernel(
     qkv_ptr, k_ptr, v_ptr, length_ptr, cos_ptr, sin_ptr, q_norm_ptr, k_norm_ptr, o_ptr, eps, num_slots,
-    T: tl.constexpr, N: tl.constexpr, G: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, S: tl.constexpr,
-    HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
+    T: tl.constexpr, BLOCK_T: tl.constexpr, N: tl.constexpr, G: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    S: tl.constexpr, HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     wait_for_others(EARLY)
     n, b, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     g = n // (N // G)
     d = tl.arange(0, BLOCK_D)
-    is_inside = d < D
     length = tl.load(length_ptr + b)
-    slot = tl.minimum(length + t, num_slots - 1)
-    row_ptr = qkv_ptr + (b * T + t) * ((N + 2 * G) * D)
-    q = turned(row_ptr + n * D, q_norm_ptr, cos_ptr + slot * D, sin_ptr + slot * D, eps, HAS_NORM, D, BLOCK_D)
-    q = q * (1.0 / tl.sqrt(D * 1.0))
     cache = (b * G + g).to(tl.int64) * num_slots * D
+    j = tl.arange(0, BLOCK_T)
+    own_slots = tl.minimum(length + j, num_slots - 1)
+    own_ptrs = qkv_ptr + (b * T + j) * ((N + 2 * G) * D)
+    own_k = turned(
+        own_ptrs + (N + g) * D, k_norm_ptr, cos_ptr, sin_ptr, own_slots, j < T, eps, HAS_NORM, D, BLOCK_D
+    ).to(k_ptr.dtype.element_ty)  # rounded as it is stored
+    own_v = tl.load(
+        own_ptrs[:, None] + (N + G + g) * D + d[None, :], mask=(j < T)[:, None] & (d < D)[None, :], other=0.0
+    )
+    stored = tl.where(n % (N // G) == 0, t, T)  # by the first of the heads that share it
+    is_mine = (j == stored)[:, None] & (d < D)[None, :]
+    own_places = cache + own_slots[:, None] * D + d[None, :]
+    tl.store(k_ptr + own_places, own_k, mask=is_mine)
+    tl.store(v_ptr + own_places, own_v, mask=is_mine)
+    one = tl.arange(0, 1) + t
+    q_ptrs = qkv_ptr + (b * T + one) * ((N + 2 * G) * D) + n * D
+    slot = tl.minimum(length + one, num_slots - 1)
+    q = turned(q_ptrs, q_norm_ptr, cos_ptr, sin_ptr, slot, one < T, eps, HAS_NORM, D, BLOCK_D)
+    q = q * (1.0 / tl.sqrt(D * 1.0))
 
-    best = tl.full([], float("-inf"), tl.float32)
-    total = tl.full([], 0.0, tl.float32)
-    o = tl.zeros([BLOCK_D], tl.float32)
+    own_scores = tl.where(j <= t, tl.sum(own_k.to(tl.float32) * q, axis=1), float("-inf"))
+    best = tl.max(own_scores, axis=0)
+    own_weights = tl.exp(own_scores - best)
+    total = tl.sum(own_weights, axis=0)
+    o = tl.sum(own_weights[:, None] * own_v.to(tl.float32), axis=0)
     for s0 in range(0, length, S):
         s = s0 + tl.arange(0, S)
-        seen = (s < length)[:, None] & is_inside[None, :]
+        seen = (s < length)[:, None] & (d < D)[None, :]
         places = cache + s[:, None] * D + d[None, :]
         k = tl.load(k_ptr + places, mask=seen, other=0.0).to(tl.float32)
         v = tl.load(v_ptr + places, mask=seen, other=0.0).to(tl.float32)
-        scores = tl.where(s < length, tl.sum(k * q[None, :], axis=1), float("-inf"))
+        scores = tl.where(s < length, tl.sum(k * q, axis=1), float("-inf"))
         new_best = tl.maximum(best, tl.max(scores, axis=0))
         weights = tl.exp(scores - new_best)
         shrink = tl.exp(best - new_best)
         o = o * shrink + tl.sum(weights[:, None] * v, axis=0)
         total = total * shrink + tl.sum(weights, axis=0)
         best = new_best
-    for j in tl.static_range(T):  # unrolled, so that loads of all rows are in flight together
-        own_ptr = qkv_ptr + (b * T + j) * ((N + 2 * G) * D)
-        own_slot = tl.minimum(length + j, num_slots - 1)
-        k = turned(
-            own_ptr + (N + g) * D, k_norm_ptr, cos_ptr + own_slot * D, sin_ptr + own_slot * D, eps, HAS_NORM, D, BLOCK_D
-        )
-        k = k.to(k_ptr.dtype.element_ty)  # rounded as it is stored
-        v = tl.load(own_ptr + (N + G + g) * D + d, mask=is_inside, other=0.0)
-        if (j == t) & (n % (N // G) == 0):
-            tl.store(k_ptr + cache + slot * D + d, k, mask=is_inside)
-            tl.store(v_ptr + cache + slot * D + d, v, mask=is_inside)
-        score = tl.where(j <= t, tl.sum(k.to(tl.float32) * q, axis=0), float("-inf"))
-        new_best = tl.maximum(best, score)
-        weight = tl.exp(score - new_best)
-        shrink = tl.exp(best - new_best)
-        o = o * shrink + weight * v.to(tl.float32)
-        total = total * shrink + weight
-        best = new_best
-    tl.store(o_ptr + (b * T + t) * (N * D) + n * D + d, o / total, mask=is_inside)
+    tl.store(o_ptr + (b * T + t) * (N * D) + n * D + d, o / total, mask=d < D)
 
 
 def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: Heads) -> Tensor:
@@ -105,7 +104,7 @@ def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: 
     attend_kernel[(heads.num_heads, batch, num_rows)](
         qkv_RX, cache.k_BGPD, cache.v_BGPD, length_B, rope.cos_PD, rope.sin_PD, *norms, o_RX, heads.norm_eps,
         cache.k_BGPD.shape[2],
-        T=num_rows, N=heads.num_heads, G=heads.num_kv_heads, D=heads.head_dim, BLOCK_D=power_of_two(heads.head_dim),
-        S=BLOCK_S, HAS_NORM=has_norm, num_warps=NUM_WARPS, **launch_options(qkv_RX),
+        T=num_rows, BLOCK_T=power_of_two(num_rows), N=heads.num_heads, G=heads.num_kv_heads, D=heads.head_dim,
+        BLOCK_D=power_of_two(heads.head_dim), S=BLOCK_S, HAS_NORM=has_norm, num_warps=NUM_WARPS, **launch_options(qkv_RX),
     )  # fmt: skip
     return o_RX
