@@ -62,9 +62,9 @@ def run_layer(
     eps = layer.input_layernorm.eps
     qkv_RX = ops.norm_linear(x_RH, h_RH, attention.qkv_proj.weight, eps, x_RH.dtype, squares_RP)
     o_RN = ops.attend(qkv_RX, cache, starts_B, rope, heads_of(attention))
-    x_RH = add_attention(attention, o_RN, Residual(h_RH=h_RH, gamma_H=norm.weight), ops)
+    x_RH, squares_RP = add_attention(attention, o_RN, Residual(h_RH=h_RH, gamma_H=norm.weight), ops)
 
-    routing = ops.route(x_RH, h_RH, moe.router.weight, norm.eps, moe.top_k)
+    routing = ops.route(x_RH, h_RH, moe.router.weight, norm.eps, moe.top_k, squares_RP)
     moe.group.marks.distinct_count(routing.count_1)
     if moe.copies_experts:
         moe.copy_experts(routing.weights_RE)
@@ -77,12 +77,14 @@ def run_layer(
     return ops.add_down(a_SRI, moe.down_HEI, routing, Residual(h_RH=h_RH, gamma_H=next_gamma_H))
 
 
-def add_attention(attention: Attention, o_RN: Tensor, residual: Residual, ops: Ops) -> Tensor:
+def add_attention(
+    attention: Attention, o_RN: Tensor, residual: Residual, ops: Ops
+) -> tuple[Tensor, Tensor | None]:
     weight_HN = attention.o_proj.weight
     if attention.group.world_size == 1:
         return ops.add_linear(o_RN, weight_HN, residual)
     y_RH = ops.norm_linear(o_RN, None, weight_HN, 0.0, o_RN.dtype)
-    return add(attention.group.all_reduce(y_RH), residual, o_RN.dtype)
+    return add(attention.group.all_reduce(y_RH), residual, o_RN.dtype), None
 
 
 def run_shared(expert: SwiGLU, x_RH: Tensor, h_RH: Tensor, eps: float, ops: Ops) -> Tensor:
@@ -127,8 +129,8 @@ def fused_draft(draft: Draft, embed_tokens: nn.Embedding, cache: KVCache, rope: 
         qkv_RX = ops.norm_linear(x_RW, None, layer.self_attn.qkv_proj.weight, 0.0, x_RW.dtype)
         o_RN = ops.attend(qkv_RX, cache, starts_B, rope, heads_of(layer.self_attn))
         o_BN, h_BH = (o_RN, h_RH) if row_B is None else (ops.take(o_RN, row_B), ops.take(h_RH, row_B))
-        x_BH = finish_layer(draft, o_BN, h_BH, ops)
-        logits_BD = ops.norm_linear(x_BH, h_BH, draft.head.weight, draft.norm.eps, h_BH.dtype)
+        x_BH, squares_BP = finish_layer(draft, o_BN, h_BH, ops)
+        logits_BD = ops.norm_linear(x_BH, h_BH, draft.head.weight, draft.norm.eps, h_BH.dtype, squares_BP)
         if draft.config.norm_output:
             h_BH = h_BH * inverse_rms(h_BH, draft.norm.eps) * draft.norm.weight
         return h_BH, logits_BD
@@ -136,11 +138,12 @@ def fused_draft(draft: Draft, embed_tokens: nn.Embedding, cache: KVCache, rope: 
     return forward
 
 
-def finish_layer(draft: Draft, o_BN: Tensor, h_BH: Tensor, ops: Ops) -> Tensor:
-    """Adds attention and MLP to h_BH; returns its twin for the norm in front of the head."""
+def finish_layer(draft: Draft, o_BN: Tensor, h_BH: Tensor, ops: Ops) -> tuple[Tensor, Tensor | None]:
+    """Adds attention and MLP to h_BH; returns its twin for the norm in front of the head, and its squares."""
     layer, norm = draft.midlayer, draft.midlayer.post_attention_layernorm
-    x_BH = ops.add_linear(o_BN, layer.self_attn.o_proj.weight, Residual(h_RH=h_BH, gamma_H=norm.weight))
-    both_BX = ops.norm_linear(x_BH, h_BH, layer.mlp.gate_up_proj.weight, norm.eps, x_BH.dtype)
+    residual = Residual(h_RH=h_BH, gamma_H=norm.weight)
+    x_BH, squares_BP = ops.add_linear(o_BN, layer.self_attn.o_proj.weight, residual)
+    both_BX = ops.norm_linear(x_BH, h_BH, layer.mlp.gate_up_proj.weight, norm.eps, x_BH.dtype, squares_BP)
     residual = Residual(h_RH=h_BH, gamma_H=draft.norm.weight)
     return ops.add_linear(ops.gated(both_BX), layer.mlp.down_proj.weight, residual)
 

@@ -50,15 +50,14 @@ def call_all(widths: Widths, num_rows: int) -> None:
     """Every operation once, with inputs of the right shapes; nothing is computed."""
     i = random_inputs(widths, num_rows, torch.device("cpu"), is_empty=True)
     ops = build_triton_ops(torch.device("cpu"))
-    ops.norm_linear(i.x_RH, i.h_RH, i.qkv_XH, 1e-6, torch.bfloat16)
+    _, squares_RP, _ = ops.embed(i.tokens_R, i.lm_head_VH, i.residual.gamma_H)
+    ops.norm_linear(i.x_RH, i.h_RH, i.qkv_XH, 1e-6, torch.bfloat16, squares_RP)
     ops.attend(i.qkv_RX, i.cache, i.length_B, i.rope, i.heads)
-    ops.add_linear(i.o_RN, i.o_HN, i.residual)
-    routing = ops.route(i.x_RH, i.h_RH, i.router_EH, 1e-6, widths.top_k)
+    _, squares_RP = ops.add_linear(i.o_RN, i.o_HN, i.residual)
+    routing = ops.route(i.x_RH, i.h_RH, i.router_EH, 1e-6, widths.top_k, squares_RP)
     a_SRI = ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)
-    ops.add_down(a_SRI, i.down_HEI, routing, i.residual)
-    logits_RV = ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, 1e-6, torch.float32)
-    ops.embed(i.tokens_R, i.lm_head_VH, i.residual.gamma_H)
-    ops.best(logits_RV)
+    _, squares_RP = ops.add_down(a_SRI, i.down_HEI, routing, i.residual)
+    ops.best(ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, 1e-6, torch.float32, squares_RP))
     call_those_of_a_cycle(i, num_rows, ops)
 
 

@@ -64,7 +64,7 @@ def checks(i: Inputs, widths: Widths, device: torch.device, num_rows: int) -> li
     outputs: dict[str, Callable[[Ops], Tensor]] = {
         "qkv": lambda ops: ops.norm_linear(i.x_RH, i.h_RH, i.qkv_XH, EPS, torch.bfloat16),
         "attention": lambda ops: ops.attend(i.qkv_RX, i.cache, i.length_B, i.rope, i.heads),
-        "o_proj": lambda ops: ops.add_linear(i.o_RN, i.o_HN, copy_of(i.residual)),
+        "o_proj": lambda ops: ops.add_linear(i.o_RN, i.o_HN, copy_of(i.residual))[0],
         "router": lambda ops: ops.route(i.x_RH, i.h_RH, i.router_EH, EPS, widths.top_k).weights_RE,
         "gate_up": lambda ops: ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)[used],
         "down": lambda ops: ops.add_down(a_SRI, i.down_HEI, routing, copy_of(i.residual))[0],

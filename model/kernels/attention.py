@@ -105,6 +105,7 @@ def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: 
         qkv_RX, cache.k_BGPD, cache.v_BGPD, length_B, rope.cos_PD, rope.sin_PD, *norms, o_RX, heads.norm_eps,
         cache.k_BGPD.shape[2],
         T=num_rows, BLOCK_T=power_of_two(num_rows), N=heads.num_heads, G=heads.num_kv_heads, D=heads.head_dim,
-        BLOCK_D=power_of_two(heads.head_dim), S=BLOCK_S, HAS_NORM=has_norm, num_warps=NUM_WARPS, **launch_options(qkv_RX),
+        BLOCK_D=power_of_two(heads.head_dim), S=BLOCK_S, HAS_NORM=has_norm, num_warps=NUM_WARPS,
+        **launch_options(qkv_RX),
     )  # fmt: skip
     return o_RX

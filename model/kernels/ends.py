@@ -5,8 +5,6 @@ All sequences are the lanes of one program, so that the clock is read by all bef
 Legend: ops.py, sequences.py; P programs that share a row.
 """
 
-from functools import partial
-
 import torch
 import triton
 import triton.language as tl
@@ -19,7 +17,6 @@ from model.sequences import Sequences
 
 BLOCK, NUM_WARPS = 1024, 4
 MOST_PROGRAMS = 64  # of one row
-MOST_ROWS = 4096
 
 
 @triton.jit
@@ -114,7 +111,7 @@ def accept_kernel(
 def best(
     arrived_X: Tensor, logits_RV: Tensor, ids_D: Tensor | None = None, out_R: Tensor | None = None
 ) -> Tensor:
-    """`arrived_X`: MOST_ROWS int32 zeros that stay zeros between launches; kernels of one stream may share them."""
+    """`arrived_X`: an int32 zero a row, that stays zero between launches; kernels of one stream may share them."""
     num_rows, size = logits_RV.shape
     out_R = torch.empty(num_rows, dtype=torch.int64, device=logits_RV.device) if out_R is None else out_R
     num_programs = min(MOST_PROGRAMS, power_of_two(triton.cdiv(size, BLOCK)))
@@ -147,7 +144,3 @@ def accept(
         B=batch, BLOCK_B=power_of_two(batch), T=s.num_rows, RULE=rule, PREFILL=PREFILL, GOLDEN=GOLDEN,
         PLASTIC=PLASTIC, num_warps=1, **launch_options(s.length_B),
     )  # fmt: skip
-
-
-def build_best(device: torch.device) -> partial[Tensor]:
-    return partial(best, torch.zeros(MOST_ROWS, dtype=torch.int32, device=device))

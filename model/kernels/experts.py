@@ -5,9 +5,6 @@ stream of weights, and saves gathering rows. `down` is read expert by expert (fu
 Legend: ops.py.
 """
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
 import triton
 import triton.language as tl
@@ -22,10 +19,8 @@ from model.kernels.parts import (
     wait_for_others,
     zero_tiles,
 )
+from model.kernels.shared import Slots, launch_shared
 from model.kernels.tuning import DotTile, Tile, down_tile, gate_up_tile
-
-# Tiles of a result of which several programs each have a part.
-MOST_TILES = 4096
 
 
 @triton.jit
@@ -118,56 +113,6 @@ def down_kernel(
         tl.store(y_ptr + r * H + out, y)
 
 
-@triton.jit
-def down_dot_kernel(
-    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, parts_ptr, arrived_ptr, y_ptr, squares_ptr, R, stride_h,
-    stride_e,
-    H: tl.constexpr, INNER: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
-    SPLIT: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    """SPLIT programs share the experts of a tile. The last to finish adds up, in an order that never changes."""
-    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
-    k = tl.arange(0, BLOCK_K)
-    y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
-    own_ptrs = w_ptr + tl.minimum(n, H - 1) * stride_h
-    wait_for_others(EARLY)
-    a_ptrs = a_ptr + r[None, :] * INNER + k[:, None]
-    for slot in range(tl.program_id(2), tl.load(count_ptr), SPLIT):
-        expert = tl.load(ids_ptr + slot).to(tl.int64)
-        for k0 in range(0, INNER, BLOCK_K):
-            w = tl.load(own_ptrs[:, None] + (expert * stride_e + k0) + k[None, :], eviction_policy="evict_first")
-            a = tl.load(a_ptrs + (slot * R * INNER + k0), mask=(r < R)[None, :], other=0.0)
-            y = tl.dot(w, a, y, input_precision="ieee")
-    is_inside = (n < H)[:, None] & (r < R)[None, :]
-    places = r[None, :] * H + n[:, None]
-    if SPLIT == 1:
-        finish_down(y, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, H, ADDS)
-    else:
-        tl.store(parts_ptr + tl.program_id(2) * R * H + places, y, mask=is_inside)
-        tl.debug_barrier()  # all threads have stored before one of them says so
-        arrived_ptr += tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
-        if tl.atomic_add(arrived_ptr, 1, sem="acq_rel") == SPLIT - 1:
-            total = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
-            for part in tl.static_range(SPLIT):
-                total += tl.load(parts_ptr + part * R * H + places, mask=is_inside, other=0.0, cache_modifier=".cg")
-            finish_down(total, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, H, ADDS)
-            tl.store(arrived_ptr, 0)
-
-
-@triton.jit
-def finish_down(
-    y, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, H: tl.constexpr, ADDS: tl.constexpr
-):  # fmt: skip
-    if ADDS:
-        y = y + tl.load(h_ptr + places, mask=is_inside, other=0.0)
-        tl.store(h_ptr + places, y, mask=is_inside)
-        squares = tl.sum(tl.where(is_inside, y * y, 0.0), axis=0)
-        tl.store(squares_ptr + r * tl.num_programs(0) + tl.program_id(0), squares, mask=r < R)
-        y = y * tl.load(gamma_ptr + n, mask=n < H, other=0.0).to(tl.float32)[:, None]
-    tl.store(y_ptr + places, y, mask=is_inside)
-
-
 def gate_up(x_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing) -> Tensor:
     """Slots of a_SRI that are not in use are left as they were: nothing reads them."""
     (num_rows, size), num_slots = x_RH.shape, len(routing.ids_S)
@@ -189,52 +134,33 @@ def gate_up(x_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing) -> Tensor:
     return a_SRI
 
 
+def down(arrived_X: Tensor, a_SRI: Tensor, down_HEI: Tensor, routing: Routing) -> Tensor:
+    return _down(arrived_X, a_SRI, down_HEI, routing, None)[0]
+
+
 def add_down(
     arrived_X: Tensor, a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual
 ) -> tuple[Tensor, Tensor | None]:
     """One row's squares are left to whoever reads it."""
-    (_, num_rows, inner_size), size = a_SRI.shape, len(down_HEI)
-    tile, squares_RP = down_tile(num_rows, size, inner_size), None
-    if isinstance(tile, DotTile):
-        num_parts = triton.cdiv(size, tile.rows)
-        squares_RP = torch.empty(num_rows, num_parts, dtype=torch.float32, device=a_SRI.device)
-    return down(arrived_X, a_SRI, down_HEI, routing, residual, squares_RP), squares_RP
+    return _down(arrived_X, a_SRI, down_HEI, routing, residual)
 
 
-def down(
-    arrived_X: Tensor,
-    a_SRI: Tensor,
-    down_HEI: Tensor,
-    routing: Routing,
-    residual: Residual | None = None,
-    squares_RP: Tensor | None = None,
-) -> Tensor:
-    """`arrived_X`: MOST_TILES int32 zeros that stay zeros between launches; kernels of one stream may share them."""
+def _down(
+    arrived_X: Tensor, a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual | None
+) -> tuple[Tensor, Tensor | None]:
     (_, num_rows, inner_size), size = a_SRI.shape, len(down_HEI)
     y_RH = torch.empty(num_rows, size, dtype=a_SRI.dtype, device=a_SRI.device)
-    h, gamma = (a_SRI, a_SRI) if residual is None else (residual.h_RH, residual.gamma_H)
-    flags = {"H": size, "INNER": inner_size, "ADDS": residual is not None} | launch_options(a_SRI)
-    tile, strides = down_tile(num_rows, size, inner_size), down_HEI.stride()[:2]
-    if isinstance(tile, Tile):
-        down_kernel[(size // tile.rows,)](
-            a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, y_RH, *strides,
-            R=num_rows, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size),
-            num_warps=tile.warps, **flags,
+    tile = down_tile(num_rows, size, inner_size)
+    if isinstance(tile, DotTile):
+        slots = Slots(
+            a=a_SRI, a_strides=(a_SRI.stride(0), inner_size), w=down_HEI, w_strides=down_HEI.stride()[:2],
+            size=inner_size, routing=routing,
         )  # fmt: skip
-        return y_RH
-    tiles = (triton.cdiv(size, tile.rows), triton.cdiv(num_rows, tile.columns))
-    split = tile.split if tiles[0] * tiles[1] <= MOST_TILES else 1
-    parts_PRH = torch.empty(split, num_rows, size, dtype=torch.float32, device=a_SRI.device)
-    down_dot_kernel[(*tiles, split)](
-        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, parts_PRH, arrived_X, y_RH,
-        parts_PRH if squares_RP is None else squares_RP, num_rows, *strides,
-        BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth, SPLIT=split,
-        num_warps=tile.warps, num_stages=tile.stages, **flags,
+        return y_RH, launch_shared(arrived_X, slots, y_RH, tile, residual)
+    h, gamma = (a_SRI, a_SRI) if residual is None else (residual.h_RH, residual.gamma_H)
+    down_kernel[(size // tile.rows,)](
+        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, y_RH, *down_HEI.stride()[:2],
+        R=num_rows, H=size, INNER=inner_size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size),
+        ADDS=residual is not None, num_warps=tile.warps, **launch_options(a_SRI),
     )  # fmt: skip
-    return y_RH
-
-
-def build_down(device: torch.device) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor | None]]]:
-    """down and add_down."""
-    arrived_X = torch.zeros(MOST_TILES, dtype=torch.int32, device=device)
-    return partial(down, arrived_X), partial(add_down, arrived_X)
+    return y_RH, None

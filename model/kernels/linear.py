@@ -1,6 +1,6 @@
 """Projections of few rows: y = norm(h) @ W.T, and h += x @ W.T. Legend: ops.py; M tile rows, see parts.py.
 
-Up to FEW rows the weights go through the threads' own sums; above, through the tensor cores.
+One row goes through the threads' own sums, several through the tensor cores.
 """
 
 import torch
@@ -19,6 +19,7 @@ from model.kernels.parts import (
     wait_for_others,
     zero_tiles,
 )
+from model.kernels.shared import launch_shared, slices
 from model.kernels.tuning import DotTile, Tile, linear_tile, power_of_two
 
 
@@ -52,11 +53,11 @@ def linear_kernel(
 
 @triton.jit
 def linear_dot_kernel(
-    x_ptr, w_ptr, h_ptr, gamma_ptr, scale_ptr, y_ptr, N, R, eps,
+    x_ptr, w_ptr, scale_ptr, y_ptr, N, R, eps,
     K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr, P: tl.constexpr,
-    BLOCK_P: tl.constexpr, HAS_NORM: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
+    BLOCK_P: tl.constexpr, HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """The same on tensor cores. scale: squares_RP of h, or with P = 0 what was made of them, 1 / rms(h)."""
+    """y alone, on tensor cores. scale: squares_RP of h, or with P = 0 what was made of them, 1 / rms(h)."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = tl.arange(0, BLOCK_K)
@@ -75,10 +76,6 @@ def linear_dot_kernel(
     places = r[None, :] * N + n[:, None]
     if HAS_NORM:
         y = y * scale[None, :]
-    if ADDS:
-        y = y + tl.load(h_ptr + places, mask=is_inside, other=0.0)
-        tl.store(h_ptr + places, y, mask=is_inside)
-        y = y * tl.load(gamma_ptr + n, mask=n < N, other=0.0).to(tl.float32)[:, None]
     tl.store(y_ptr + places, y, mask=is_inside)
 
 
@@ -90,6 +87,7 @@ def inverse_rms_kernel(h_ptr, scale_ptr, eps, H: tl.constexpr, BLOCK_H: tl.const
 
 
 def norm_linear(
+    arrived_X: Tensor,
     x_RH: Tensor,
     h_RH: Tensor | None,
     weight_NH: Tensor,
@@ -97,62 +95,64 @@ def norm_linear(
     dtype: torch.dtype,
     squares_RP: Tensor | None = None,
 ) -> Tensor:
-    y_RN = torch.empty(len(x_RH), len(weight_NH), dtype=dtype, device=x_RH.device)
-    launch(x_RH, weight_NH, y_RN, h_RH=h_RH, squares_RP=squares_RP, eps=eps)
+    (num_rows, size), num_outputs = x_RH.shape, len(weight_NH)
+    y_RN = torch.empty(num_rows, num_outputs, dtype=dtype, device=x_RH.device)
+    tile = linear_tile(num_rows, num_outputs, size)
+    if isinstance(tile, Tile):
+        launch(x_RH, weight_NH, y_RN, tile, h_RH=h_RH, eps=eps)
+    elif h_RH is None and tile.split > 1:
+        launch_shared(arrived_X, slices(x_RH, weight_NH, tile.split), y_RN, tile, None)
+    else:
+        scale = inverse_rms_of(h_RH, eps) if squares_RP is None and h_RH is not None else squares_RP
+        launch_dot(x_RH, weight_NH, y_RN, tile, scale=scale, eps=eps)
     return y_RN
 
 
-def add_linear(x_RN: Tensor, weight_HN: Tensor, residual: Residual) -> Tensor:
-    x_RH = torch.empty(len(x_RN), len(weight_HN), dtype=x_RN.dtype, device=x_RN.device)
-    launch(x_RN, weight_HN, x_RH, residual=residual)
-    return x_RH
+def add_linear(
+    arrived_X: Tensor, x_RN: Tensor, weight_HN: Tensor, residual: Residual
+) -> tuple[Tensor, Tensor | None]:
+    """One row's squares are left to whoever reads it."""
+    (num_rows, size), num_outputs = x_RN.shape, len(weight_HN)
+    x_RH = torch.empty(num_rows, num_outputs, dtype=x_RN.dtype, device=x_RN.device)
+    tile = linear_tile(num_rows, num_outputs, size)
+    if isinstance(tile, Tile):
+        launch(x_RN, weight_HN, x_RH, tile, residual=residual)
+        return x_RH, None
+    return x_RH, launch_shared(arrived_X, slices(x_RN, weight_HN, tile.split), x_RH, tile, residual)
 
 
 def launch(
     x_RK: Tensor,
     weight_NK: Tensor,
     y_RN: Tensor,
+    tile: Tile,
     *,
     h_RH: Tensor | None = None,
-    squares_RP: Tensor | None = None,
     eps: float = 0.0,
     residual: Residual | None = None,
 ) -> None:
-    """Pointers that a variant does not read are those of x. Few rows take their norm of h itself."""
+    """Pointers that a variant does not read are those of x. The norm is taken of h itself."""
     (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
     h = h_RH if residual is None else residual.h_RH
     h, gamma = x_RK if h is None else h, x_RK if residual is None else residual.gamma_H
-    flags = {"HAS_NORM": h_RH is not None, "ADDS": residual is not None} | launch_options(x_RK)
-    tile = linear_tile(num_rows, num_outputs, size)
-    if isinstance(tile, Tile):
-        linear_kernel[(triton.cdiv(num_outputs, tile.rows),)](
-            x_RK, weight_NK, h, gamma, y_RN, num_outputs, eps,
-            R=num_rows, K=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
-            BLOCK_H=power_of_two(size), num_warps=tile.warps, **flags,
-        )  # fmt: skip
-        return
-    scale = inverse_rms_of(h_RH, eps) if squares_RP is None and h_RH is not None else squares_RP
-    launch_dot(x_RK, weight_NK, y_RN, tile, scale=scale, eps=eps, residual=residual)
+    linear_kernel[(triton.cdiv(num_outputs, tile.rows),)](
+        x_RK, weight_NK, h, gamma, y_RN, num_outputs, eps,
+        R=num_rows, K=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
+        HAS_NORM=h_RH is not None, ADDS=residual is not None, BLOCK_H=power_of_two(size), num_warps=tile.warps,
+        **launch_options(x_RK),
+    )  # fmt: skip
 
 
 def launch_dot(
-    x_RK: Tensor,
-    weight_NK: Tensor,
-    y_RN: Tensor,
-    tile: DotTile,
-    *,
-    scale: Tensor | None = None,
-    eps: float = 0.0,
-    residual: Residual | None = None,
+    x_RK: Tensor, weight_NK: Tensor, y_RN: Tensor, tile: DotTile, *, scale: Tensor | None, eps: float = 0.0
 ) -> None:
-    """`scale`: scale_R or squares_RP."""
+    """`scale`: scale_R or squares_RP; None: there is no norm."""
     num_parts = scale.shape[1] if scale is not None and scale.dim() == 2 else 0
     (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
-    h, gamma = (x_RK, x_RK) if residual is None else (residual.h_RH, residual.gamma_H)
     linear_dot_kernel[(triton.cdiv(num_outputs, tile.rows), triton.cdiv(num_rows, tile.columns))](
-        x_RK, weight_NK, h, gamma, x_RK if scale is None else scale, y_RN, num_outputs, num_rows, eps,
+        x_RK, weight_NK, x_RK if scale is None else scale, y_RN, num_outputs, num_rows, eps,
         K=size, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth, P=num_parts,
-        BLOCK_P=power_of_two(max(1, num_parts)), HAS_NORM=scale is not None, ADDS=residual is not None,
+        BLOCK_P=power_of_two(max(1, num_parts)), HAS_NORM=scale is not None,
         num_warps=tile.warps, num_stages=tile.stages, **launch_options(x_RK),
     )  # fmt: skip
 

@@ -73,9 +73,9 @@ class Ops:
     The target's layers:
     embed(tokens_R, table_VH, gamma_H) -> (x_RH, squares_RP, h_RH)  the stream where it begins, and its twin
     norm_linear(x_RH, h_RH, weight_NH, eps, dtype, squares_RP) -> y_RN  norm(h) @ weight.T; h None: x @ weight.T
-    add_linear(x_RN, weight_HN, residual) -> x_RH              h += x @ weight.T; the twin of the new h
+    add_linear(x_RN, weight_HN, residual) -> (x_RH, squares_RP)  h += x @ weight.T; the twin of the new h
     attend(qkv_RX, cache, length_B, rope, heads) -> o_RX       norms q and k, turns them, stores k and v, attends
-    route(x_RH, h_RH, weight_EH, eps, top_k) -> Routing        softmax, the best renormalised, the list of distinct
+    route(x_RH, h_RH, weight_EH, eps, top_k, squares_RP) -> Routing  softmax, the best renormalised, the distinct ones
     gate_up(x_RH, gate_up_EXIH, routing) -> a_SRI              routing weight * silu(gate) * up, every row, each in use
     add_down(a_SRI, down_HEI, routing, residual) -> (x_RH, squares_RP)  h += the sum over experts; its twin
     down(a_SRI, down_HEI, routing) -> y_RH                     the same sum alone, for ranks that add theirs up first
@@ -94,7 +94,7 @@ class Ops:
 
     embed: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None, Tensor]]
     norm_linear: Callable[..., Tensor]
-    add_linear: Callable[[Tensor, Tensor, Residual], Tensor]
+    add_linear: Callable[[Tensor, Tensor, Residual], tuple[Tensor, Tensor | None]]
     attend: Callable[[Tensor, KVCache, Tensor, Rope, Heads], Tensor]
     route: Callable[..., Routing]
     gate_up: Callable[..., Tensor]

@@ -60,8 +60,8 @@ def norm_linear(
     return (y_RN if h_RH is None else y_RN * inverse_rms(h_RH, eps)).to(dtype)
 
 
-def add_linear(x_RN: Tensor, weight_HN: Tensor, residual: Residual) -> Tensor:
-    return add(wide(x_RN) @ wide(weight_HN).T, residual, x_RN.dtype)
+def add_linear(x_RN: Tensor, weight_HN: Tensor, residual: Residual) -> tuple[Tensor, None]:
+    return add(wide(x_RN) @ wide(weight_HN).T, residual, x_RN.dtype), None
 
 
 def add(y_RH: Tensor, residual: Residual, dtype: torch.dtype) -> Tensor:
@@ -95,7 +95,9 @@ def turned(x_BXTD: Tensor, norm_D: Tensor | None, slots_BT: Tensor, rope: Rope, 
     return x_BXTD * cos_B1TD + x_BXTD.roll(x_BXTD.shape[-1] // 2, dims=-1) * sin_B1TD
 
 
-def route(x_RH: Tensor, h_RH: Tensor, weight_EH: Tensor, eps: float, top_k: int) -> Routing:
+def route(
+    x_RH: Tensor, h_RH: Tensor, weight_EH: Tensor, eps: float, top_k: int, squares_RP: Tensor | None = None
+) -> Routing:
     logits_RE = wide(norm_linear(x_RH, h_RH, weight_EH, eps, h_RH.dtype))
     best_RK, ids_RK = logits_RE.topk(top_k, dim=-1)
     weights_RE = torch.zeros_like(logits_RE).scatter(-1, ids_RK, best_RK.softmax(-1))

@@ -3,8 +3,6 @@
 The program that finishes last makes the choice, so that no second kernel has to be waited for. Legend: ops.py.
 """
 
-from functools import partial
-
 import torch
 import triton
 import triton.language as tl
@@ -18,6 +16,7 @@ from model.kernels.parts import (
     launch_options,
     multiply_add,
     row_sums,
+    scale_of_squares,
     wait_for_others,
     zero_tiles,
 )
@@ -54,10 +53,10 @@ def choose(
 
 @triton.jit
 def router_kernel(
-    x_ptr, w_ptr, h_ptr, logits_ptr, scale_ptr, weights_ptr, ids_ptr, count_ptr, arrived_ptr, eps,
+    x_ptr, w_ptr, h_ptr, squares_ptr, logits_ptr, scale_ptr, weights_ptr, ids_ptr, count_ptr, arrived_ptr, eps,
     R: tl.constexpr, H: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr, TOP_K: tl.constexpr,
     BLOCK_R: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_H: tl.constexpr,
-    EARLY: tl.constexpr,
+    P: tl.constexpr, BLOCK_P: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     wait_for_others(EARLY)
     out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -69,7 +68,10 @@ def router_kernel(
         w = tl.load(w_ptr + n[:, None] * H + k + k0).to(tl.float32)
         sums = multiply_add(sums, w, x_ptr + k0 + k, H, R)
     for r in tl.static_range(R):
-        scale = inverse_rms(h_ptr + r * H, eps, H, BLOCK_H)
+        if P:
+            scale = tl.sum(scale_of_squares(squares_ptr + r * P, eps, tl.arange(0, 1), 1, H, P, BLOCK_P))
+        else:
+            scale = inverse_rms(h_ptr + r * H, eps, H, BLOCK_H)
         tl.store(logits_ptr + r * E + out, row_sums(sums[r], ROWS, SPLIT) * scale)
         if tl.program_id(0) == 0:
             tl.store(scale_ptr + r, scale)
@@ -88,8 +90,16 @@ def choose_kernel(
     choose(logits_ptr, weights_ptr, ids_ptr, count_ptr, R, E, BLOCK_E, TOP_K, BLOCK_R)
 
 
-def route(arrived_1: Tensor, x_RH: Tensor, h_RH: Tensor, weight_EH: Tensor, eps: float, top_k: int) -> Routing:
-    """`arrived_1`: an int32 zero that stays zero between launches; kernels of one stream may share it."""
+def route(
+    arrived_X: Tensor,
+    x_RH: Tensor,
+    h_RH: Tensor,
+    weight_EH: Tensor,
+    eps: float,
+    top_k: int,
+    squares_RP: Tensor | None = None,
+) -> Routing:
+    """`arrived_X`: int32 zeros that stay zeros between launches; kernels of one stream may share them."""
     (num_rows, size), num_experts = x_RH.shape, len(weight_EH)
     logits_RE = torch.empty(num_rows, num_experts, dtype=torch.float32, device=x_RH.device)
     routing = Routing(
@@ -105,14 +115,11 @@ def route(arrived_1: Tensor, x_RH: Tensor, h_RH: Tensor, weight_EH: Tensor, eps:
         launch_dot(x_RH, weight_EH, logits_RE, dot_tile(num_rows, size), scale=routing.scale_R)
         choose_kernel[(1,)](logits_RE, *chosen, num_rows, num_warps=8, **flags)
         return routing
-    tile = router_tile(num_experts, size)
+    tile, num_parts = router_tile(num_experts, size), 0 if squares_RP is None else squares_RP.shape[1]
     router_kernel[(num_experts // tile.rows,)](
-        x_RH, weight_EH, h_RH, logits_RE, routing.scale_R, *chosen, arrived_1, eps,
+        x_RH, weight_EH, h_RH, h_RH if squares_RP is None else squares_RP, logits_RE, routing.scale_R, *chosen,
+        arrived_X, eps,
         R=num_rows, H=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
-        BLOCK_H=power_of_two(size), num_warps=tile.warps, **flags,
+        BLOCK_H=power_of_two(size), P=num_parts, BLOCK_P=power_of_two(max(1, num_parts)), num_warps=tile.warps, **flags,
     )  # fmt: skip
     return routing
-
-
-def build_route(device: torch.device) -> partial[Routing]:
-    return partial(route, torch.zeros(1, dtype=torch.int32, device=device))

@@ -1,12 +1,14 @@
 """The operations as Triton kernels. Importing this imports triton."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 
 from model.config import DraftConfig, TargetConfig
 from model.kernels import attention, ends, experts, linear, router, rows
 from model.kernels.ops import Ops
+from model.kernels.shared import MOST_TILES
 
 # Below this, tensor cores cannot take a chunk, and lanes of a warp would stay idle.
 SMALLEST_FACTOR = 16
@@ -43,20 +45,21 @@ def _check(widths: Mapping[str, int], of_what: str) -> None:
 
 
 def build_triton_ops(device: torch.device) -> Ops:
-    down, add_down = experts.build_down(device)
+    # How many programs of a tile have arrived: zero between launches, so that all kernels of one stream may share them.
+    arrived_X = torch.zeros(MOST_TILES, dtype=torch.int32, device=device)
     return Ops(
         embed=rows.embed,
-        norm_linear=linear.norm_linear,
-        add_linear=linear.add_linear,
+        norm_linear=partial(linear.norm_linear, arrived_X),
+        add_linear=partial(linear.add_linear, arrived_X),
         attend=attention.attend,
-        route=router.build_route(device),
+        route=partial(router.route, arrived_X),
         gate_up=experts.gate_up,
-        add_down=add_down,
-        down=down,
+        add_down=partial(experts.add_down, arrived_X),
+        down=partial(experts.down, arrived_X),
         gated=rows.gated,
         join=rows.join,
         take=rows.take,
-        best=ends.build_best(device),
+        best=partial(ends.best, arrived_X),
         append=ends.append,
         accept=ends.accept,
     )

@@ -6,8 +6,8 @@ wins in the step. Must not import triton, so that the table can be read anywhere
 
 from dataclasses import dataclass
 
-# Up to here the threads that read few weights hold the sums of all rows in registers; above, and where there are many
-# weights, several rows go through tensor cores.
+# Up to here the router's threads hold the sums of all rows in registers; above, and elsewhere, several rows go through
+# tensor cores.
 FEW = 4
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Tile:
 class DotTile:
     """Rows of weights x columns (rows of x), `depth` at a time, `stages` loads in flight.
 
-    `split`: programs that share the experts of a tile.
+    `split`: programs that share a tile (shared.py).
     """
 
     rows: int
@@ -35,14 +35,13 @@ class DotTile:
 
 
 def linear_tile(num_rows: int, num_outputs: int, size: int) -> Tile | DotTile:
-    """qkv and lm_head have more outputs than inputs, o_proj has fewer."""
-    if num_outputs <= size and num_rows <= FEW:
-        tile = Tile(rows=4, warps=8, split=4) if num_rows == 1 else Tile(rows=2, warps=4, split=4)
-        return fitting(tile, num_outputs, size)
-    if num_rows == 1:
-        is_head = num_outputs > 16 * size
-        return fitting(Tile(rows=4, warps=4) if is_head else Tile(rows=16, warps=8), num_outputs, size)
-    return dot_tile(num_rows, size, stages=5)
+    """qkv and lm_head have more outputs than inputs; o_proj has fewer, so that programs share them."""
+    if num_rows > 1:
+        return dot_tile(num_rows, size, stages=5, split=8 if num_outputs <= size else 1)
+    if num_outputs <= size:
+        return fitting(Tile(rows=4, warps=8, split=4), num_outputs, size)
+    is_head = num_outputs > 16 * size
+    return fitting(Tile(rows=4, warps=4) if is_head else Tile(rows=16, warps=8), num_outputs, size)
 
 
 def router_tile(num_experts: int, size: int) -> Tile:

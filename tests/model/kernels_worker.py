@@ -130,13 +130,17 @@ def compare_linear(i):
 
 def compare_add_linear(i):
     a, b = i.residual(), i.residual()
-    ours, theirs = i.kernels.add_linear(i.x_RN, i.o_HN, a), i.plain.add_linear(i.x_RN, i.o_HN, b)
-    return max(difference(ours, theirs), difference(a.h_RH, b.h_RH))
+    i.kernels.add_linear(i.x_RN, i.o_HN, i.residual())  # twice, for the same reason as `route`
+    ours, squares_RP = i.kernels.add_linear(i.x_RN, i.o_HN, a)
+    theirs, _ = i.plain.add_linear(i.x_RN, i.o_HN, b)
+    return max(difference(ours, theirs), difference(a.h_RH, b.h_RH), of_squares(squares_RP, b.h_RH))
 
 
 def compare_route(i):
-    """Twice, since the second launch finds what the first left of its counter."""
-    i.kernels.route(i.x_RH, i.h_RH, i.router_EH, EPS, TOP_K)
+    """Twice, since the second launch finds what the first left of its counter; the first reads squares in two parts."""
+    squares_RP = i.h_RH.square().unflatten(1, (2, -1)).sum(-1)
+    by_squares = i.kernels.route(i.x_RH, i.h_RH, i.router_EH, EPS, TOP_K, squares_RP)
+    assert difference(by_squares.weights_RE, i.routing.weights_RE) < 1e-5
     ours = i.kernels.route(i.x_RH, i.h_RH, i.router_EH, EPS, TOP_K)
     count = i.routing.count_1.item()
     same_list = ours.count_1.item() == count and torch.equal(ours.ids_S[:count], i.routing.ids_S[:count])

@@ -1,0 +1,119 @@
+"""A sum over slots that several programs share: of a tile, the last to finish adds up, in an order that never changes.
+
+A slot is an expert in use, or a slice of one matrix that is cut along what is summed over: whoever calls says which.
+
+Legend: ops.py; N outputs, K numbers of a slot.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model.kernels.ops import Residual, Routing
+from model.kernels.parts import launch_options, wait_for_others
+from model.kernels.tuning import DotTile
+
+# Tiles of a result of which several programs each have a part.
+MOST_TILES = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slots:
+    """y[r] = the sum over slots of w[:, slot] @ a[slot, r], of `size` numbers each.
+
+    `a_strides`: of slots and rows. `w_strides`: of outputs and slots. `routing` None: there are `num` slots.
+    """
+
+    a: Tensor
+    a_strides: tuple[int, int]
+    w: Tensor
+    w_strides: tuple[int, int]
+    size: int
+    routing: Routing | None = None
+    num: int = 0
+
+
+@triton.jit
+def shared_kernel(
+    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, parts_ptr, arrived_ptr, y_ptr, squares_ptr, R, stride_n,
+    stride_e, stride_s, stride_r,
+    N: tl.constexpr, K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
+    SPLIT: tl.constexpr, NUM: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    """SPLIT programs share the slots of a tile. NUM: of all slots; 0: of the experts that are listed."""
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
+    k = tl.arange(0, BLOCK_K)
+    y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
+    own_ptrs = w_ptr + tl.minimum(n, N - 1) * stride_n
+    wait_for_others(EARLY)
+    a_ptrs = a_ptr + r[None, :] * stride_r + k[:, None]
+    count = NUM if NUM else tl.load(count_ptr)
+    for slot in range(tl.program_id(2), count, SPLIT):
+        expert = tl.full([], 0, tl.int64) + (slot if NUM else tl.load(ids_ptr + slot))
+        for k0 in range(0, K, BLOCK_K):
+            w = tl.load(own_ptrs[:, None] + (expert * stride_e + k0) + k[None, :], eviction_policy="evict_first")
+            a = tl.load(a_ptrs + (slot * stride_s + k0), mask=(r < R)[None, :], other=0.0)
+            y = tl.dot(w, a, y, input_precision="ieee")
+    is_inside = (n < N)[:, None] & (r < R)[None, :]
+    places = r[None, :] * N + n[:, None]
+    if SPLIT == 1:
+        finish(y, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, N, ADDS)
+    else:
+        tl.store(parts_ptr + tl.program_id(2) * R * N + places, y, mask=is_inside)
+        tl.debug_barrier()  # all threads have stored before one of them says so
+        arrived_ptr += tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+        if tl.atomic_add(arrived_ptr, 1, sem="acq_rel") == SPLIT - 1:
+            total = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
+            for part in tl.static_range(SPLIT):
+                total += tl.load(parts_ptr + part * R * N + places, mask=is_inside, other=0.0, cache_modifier=".cg")
+            finish(total, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, N, ADDS)
+            tl.store(arrived_ptr, 0)
+
+
+@triton.jit
+def finish(
+    y, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, N: tl.constexpr, ADDS: tl.constexpr
+):  # fmt: skip
+    if ADDS:
+        y = y + tl.load(h_ptr + places, mask=is_inside, other=0.0)
+        tl.store(h_ptr + places, y, mask=is_inside)
+        squares = tl.sum(tl.where(is_inside, y * y, 0.0), axis=0)
+        tl.store(squares_ptr + r * tl.num_programs(0) + tl.program_id(0), squares, mask=r < R)
+        y = y * tl.load(gamma_ptr + n, mask=n < N, other=0.0).to(tl.float32)[:, None]
+    tl.store(y_ptr + places, y, mask=is_inside)
+
+
+def slices(x_RK: Tensor, weight_NK: Tensor, most: int) -> Slots:
+    """A projection as a sum over at most `most` slices (a power of two), each a multiple of 16 long."""
+    size = x_RK.shape[1]
+    num = next(n for n in (most >> shift for shift in range(most.bit_length())) if size % (16 * n) == 0 or n == 1)
+    strides = (size // num, size)
+    return Slots(a=x_RK, a_strides=strides, w=weight_NK, w_strides=strides[::-1], size=size // num, num=num)
+
+
+def launch_shared(
+    arrived_X: Tensor, slots: Slots, y_RN: Tensor, tile: DotTile, residual: Residual | None
+) -> Tensor | None:
+    """squares_RP of the new h, where there is a residual.
+
+    `arrived_X`: MOST_TILES int32 zeros that stay zeros between launches; kernels of one stream may share them.
+    """
+    num_rows, num_outputs = y_RN.shape
+    tiles = (triton.cdiv(num_outputs, tile.rows), triton.cdiv(num_rows, tile.columns))
+    split = min(tile.split, slots.num or tile.split) if tiles[0] * tiles[1] <= MOST_TILES else 1
+    parts = torch.empty(split, num_rows, num_outputs, dtype=torch.float32, device=y_RN.device)
+    squares = None if residual is None else torch.empty(num_rows, tiles[0], dtype=torch.float32, device=y_RN.device)
+    h, gamma = (parts, parts) if residual is None else (residual.h_RH, residual.gamma_H)
+    ids, count = (arrived_X, arrived_X) if slots.routing is None else (slots.routing.ids_S, slots.routing.count_1)
+    shared_kernel[(*tiles, split)](
+        slots.a, slots.w, h, gamma, ids, count, parts, arrived_X, y_RN, parts if squares is None else squares,
+        num_rows, *slots.w_strides, *slots.a_strides,
+        N=num_outputs, K=slots.size, BLOCK_N=tile.rows, BLOCK_R=tile.columns,
+        BLOCK_K=min(tile.depth, slots.size & -slots.size), SPLIT=split, NUM=slots.num, ADDS=residual is not None,
+        num_warps=tile.warps, num_stages=tile.stages, **launch_options(y_RN),
+    )  # fmt: skip
+    return squares
