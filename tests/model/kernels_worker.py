@@ -140,13 +140,13 @@ def compare_route(i):
     """Twice, since the second launch finds what the first left of its counter; the first reads squares in two parts."""
     squares_RP = i.h_RH.square().unflatten(1, (2, -1)).sum(-1)
     by_squares = i.kernels.route(i.x_RH, i.h_RH, i.router_EH, EPS, TOP_K, squares_RP)
-    assert difference(by_squares.weights_RE, i.routing.weights_RE) < 1e-5
     ours = i.kernels.route(i.x_RH, i.h_RH, i.router_EH, EPS, TOP_K)
     count = i.routing.count_1.item()
     same_list = ours.count_1.item() == count and torch.equal(ours.ids_S[:count], i.routing.ids_S[:count])
     if not same_list:
         return float("inf")
-    return max(difference(getattr(ours, name), getattr(i.routing, name)) for name in ("weights_RE", "scale_R"))
+    found = [(one, name) for one in (ours, by_squares) for name in ("weights_RE", "scale_R")]
+    return max(difference(getattr(one, name), getattr(i.routing, name)) for one, name in found)
 
 
 def compare_gate_up(i):
