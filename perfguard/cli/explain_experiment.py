@@ -22,6 +22,7 @@ SAME_ON_RESUME = ("b", "db", "repo", "format", "json_file", "quiet", "resume")
 
 def by_experiment(asked: dict[str, Any]) -> NoReturn:
     """A new search, or the rest of an interrupted one. Ends with its exit code."""
+    from perfguard.report.units import counted
     from perfguard.searching import resume_search, search
 
     o.check_json(asked["json_file"])
@@ -34,7 +35,8 @@ def by_experiment(asked: dict[str, Any]) -> NoReturn:
         else:
             repository = _repository(store, asked["a"], asked["repo"])
             campaign = _campaign(asked, store, repository)
-            observer.say(f"search {campaign.id}: {len(campaign.method['factors'])} factors differ")
+            num = len(campaign.method["factors"])
+            observer.say(f"search {campaign.id}: {counted(num, 'factor')} {'differs' if num == 1 else 'differ'}")
             result = search(campaign, repository, store, observer)
         place = o.place_of(store.path, str(repository.root))
     _finish(result, place, asked)
