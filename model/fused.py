@@ -30,8 +30,10 @@ def fused_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope, ops: 
     def forward(tokens_BT: Tensor, starts_B: Tensor, num_slots: int, taps_BTC: Tensor | None) -> Tensor:
         first_gamma_H = decoder.layers[0].input_layernorm.weight
         x_RH, squares_RP, h_RH = ops.embed(tokens_BT.flatten(), decoder.embed_tokens.weight, first_gamma_H)
-        taps = () if taps_BTC is None else taps_BTC.flatten(0, 1).split(h_RH.shape[1], dim=1)
-        tap_of = dict(zip(sorted(decoder.tap_layers), taps, strict=False))
+        tap_of = {}
+        if taps_BTC is not None:
+            taps = taps_BTC.flatten(0, 1).split(h_RH.shape[1], dim=1)
+            tap_of = dict(zip(sorted(decoder.tap_layers), taps, strict=True))
         for index, (layer, next_norm) in enumerate(zip(decoder.layers, norms, strict=True)):
             if index in tap_of:
                 tap_of[index].copy_(h_RH)
@@ -68,7 +70,9 @@ def run_layer(
     moe.group.marks.distinct_count(routing.count_1)
     if moe.copies_experts:
         moe.copy_experts(routing.weights_RE)
-    shared_RH = None if moe.shared_expert is None else run_shared(moe.shared_expert, x_RH, h_RH, norm.eps, ops)
+    shared_RH = None
+    if moe.shared_expert is not None:
+        shared_RH = run_shared(moe.shared_expert, x_RH, h_RH, squares_RP, norm.eps, ops)
     a_SRI = ops.gate_up(x_RH, moe.gate_up_EXIH, routing)
     if moe.group.world_size > 1 or shared_RH is not None:
         y_RH = ops.down(a_SRI, moe.down_HEI, routing)
@@ -87,8 +91,10 @@ def add_attention(
     return add(attention.group.all_reduce(y_RH), residual, o_RN.dtype), None
 
 
-def run_shared(expert: SwiGLU, x_RH: Tensor, h_RH: Tensor, eps: float, ops: Ops) -> Tensor:
-    both_RX = ops.norm_linear(x_RH, h_RH, expert.gate_up_proj.weight, eps, x_RH.dtype)
+def run_shared(
+    expert: SwiGLU, x_RH: Tensor, h_RH: Tensor, squares_RP: Tensor | None, eps: float, ops: Ops
+) -> Tensor:
+    both_RX = ops.norm_linear(x_RH, h_RH, expert.gate_up_proj.weight, eps, x_RH.dtype, squares_RP)
     return ops.norm_linear(ops.gated(both_RX), None, expert.down_proj.weight, 0.0, x_RH.dtype)
 
 

@@ -116,9 +116,9 @@ def plain_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope) -> Ta
 
     def forward(tokens_BT: Tensor, starts_B: Tensor, num_slots: int, taps_BTC: Tensor | None) -> Tensor:
         window = own_window(starts_B, tokens_BT.shape[1], num_slots, rope)
-        taps: list[Tensor] = []
+        taps: list[Tensor] | None = None if taps_BTC is None else []
         x_BTH = decoder(tokens_BT, window, caches, taps)
-        if taps_BTC is not None:
+        if taps_BTC is not None and taps is not None:
             taps_BTC.copy_(torch.cat(taps, dim=-1))
         return decoder.logits(x_BTH)
 

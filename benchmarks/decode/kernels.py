@@ -61,30 +61,46 @@ def checks(i: Inputs, widths: Widths, device: torch.device, num_rows: int) -> li
     used = slice(0, int(routing.count_1))
     a_SRI = plain.gate_up(i.x_RH, i.gate_up_EXIH, routing)
     logits_RV = plain.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, EPS, torch.float32)
-    outputs: dict[str, Callable[[Ops], Tensor]] = {
-        "qkv": lambda ops: ops.norm_linear(i.x_RH, i.h_RH, i.qkv_XH, EPS, torch.bfloat16),
-        "attention": lambda ops: ops.attend(i.qkv_RX, i.cache, i.length_B, i.rope, i.heads),
-        "o_proj": lambda ops: ops.add_linear(i.o_RN, i.o_HN, copy_of(i.residual))[0],
-        "router": lambda ops: ops.route(i.x_RH, i.h_RH, i.router_EH, EPS, widths.top_k).weights_RE,
-        "gate_up": lambda ops: ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)[used],
-        "down": lambda ops: ops.add_down(a_SRI, i.down_HEI, routing, copy_of(i.residual))[0],
-        "lm_head": lambda ops: ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, EPS, torch.float32),
-        "embed": lambda ops: ops.embed(i.tokens_R, i.lm_head_VH, i.residual.gamma_H)[0],
-        "join": lambda ops: ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms)[0],
-        "gated": lambda ops: ops.gated(i.qkv_RX),
-        "best": lambda ops: ops.best(logits_RV),
+    squares_RP = i.h_RH.square().unflatten(1, (-1, 64)).sum(-1)
+    outputs: dict[str, Callable[[Ops], tuple[Tensor, ...]]] = {
+        "qkv": lambda ops: (ops.norm_linear(i.x_RH, i.h_RH, i.qkv_XH, EPS, torch.bfloat16, squares_RP),),
+        "qkv by h": lambda ops: (ops.norm_linear(i.x_RH, i.h_RH, i.qkv_XH, EPS, torch.bfloat16),),
+        "attention": lambda ops: (ops.attend(i.qkv_RX, i.cache, i.length_B, i.rope, i.heads),),
+        "o_proj": lambda ops: added(i, lambda residual: ops.add_linear(i.o_RN, i.o_HN, residual)),
+        "router": lambda ops: told(ops.route(i.x_RH, i.h_RH, i.router_EH, EPS, widths.top_k, squares_RP)),
+        "router by h": lambda ops: told(ops.route(i.x_RH, i.h_RH, i.router_EH, EPS, widths.top_k)),
+        "gate_up": lambda ops: (ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)[used],),
+        "down": lambda ops: added(i, lambda residual: ops.add_down(a_SRI, i.down_HEI, routing, residual)),
+        "lm_head": lambda ops: (ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, EPS, torch.float32, squares_RP),),
+        "embed": lambda ops: with_squares(*ops.embed(i.tokens_R, i.lm_head_VH, i.residual.gamma_H)),
+        "join": lambda ops: ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms),
+        "gated": lambda ops: (ops.gated(i.qkv_RX),),
+        "best": lambda ops: (ops.best(logits_RV),),
     }
     return [
-        {"kernel": name, "rows": num_rows, "difference": difference(output(ours), output(plain))}
+        {"kernel": name, "rows": num_rows, "difference": max(map(difference, output(ours), output(plain)))}
         for name, output in outputs.items()
     ]
 
 
-def copy_of(residual: Residual) -> Residual:
-    return Residual(h_RH=residual.h_RH.clone(), gamma_H=residual.gamma_H)
+def added(i: Inputs, add: Callable[[Residual], tuple[Tensor, Tensor | None]]) -> tuple[Tensor, ...]:
+    """The twin, the sums of squares and the stream, of a copy that a branch was added to."""
+    residual = Residual(h_RH=i.residual.h_RH.clone(), gamma_H=i.residual.gamma_H)
+    return with_squares(*add(residual), residual.h_RH)
+
+
+def with_squares(x_RH: Tensor, squares_RP: Tensor | None, h_RH: Tensor) -> tuple[Tensor, ...]:
+    return x_RH, h_RH, h_RH.square().sum(-1) if squares_RP is None else squares_RP.sum(-1)
+
+
+def told(routing: Routing) -> tuple[Tensor, ...]:
+    return routing.weights_RE, routing.scale_R
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:
+    """Of ids: whether any is another."""
+    if not ours.is_floating_point():
+        return float((ours != theirs).any())
     ours, theirs = ours.float(), theirs.float()
     return ((ours - theirs).abs().max() / theirs.abs().max()).item()
 

@@ -43,6 +43,21 @@ def turned(
 
 
 @triton.jit
+def own_rows(
+    qkv_ptr, k_ptr, cos_ptr, sin_ptr, k_norm_ptr, b, g, length, eps, num_slots,
+    T: tl.constexpr, BLOCK_T: tl.constexpr, N: tl.constexpr, G: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):  # fmt: skip
+    """Keys and values that this step adds, [BLOCK_T, BLOCK_D], and where they are stored. Keys rounded as they are."""
+    j, d = tl.arange(0, BLOCK_T), tl.arange(0, BLOCK_D)
+    slots = tl.minimum(length + j, num_slots - 1)
+    ptrs = qkv_ptr + (b * T + j) * ((N + 2 * G) * D) + (N + g) * D
+    k = turned(ptrs, k_norm_ptr, cos_ptr, sin_ptr, slots, j < T, eps, HAS_NORM, D, BLOCK_D)
+    v = tl.load(ptrs[:, None] + G * D + d[None, :], mask=(j < T)[:, None] & (d < D)[None, :], other=0.0)
+    return k.to(k_ptr.dtype.element_ty), v, slots[:, None] * D + d[None, :]
+
+
+@triton.jit
 def attend_kernel(
     qkv_ptr, k_ptr, v_ptr, length_ptr, cos_ptr, sin_ptr, q_norm_ptr, k_norm_ptr, o_ptr, eps, num_slots,
     T: tl.constexpr, BLOCK_T: tl.constexpr, N: tl.constexpr, G: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -55,19 +70,14 @@ def attend_kernel(
     length = tl.load(length_ptr + b)
     cache = (b * G + g).to(tl.int64) * num_slots * D
     j = tl.arange(0, BLOCK_T)
-    own_slots = tl.minimum(length + j, num_slots - 1)
-    own_ptrs = qkv_ptr + (b * T + j) * ((N + 2 * G) * D)
-    own_k = turned(
-        own_ptrs + (N + g) * D, k_norm_ptr, cos_ptr, sin_ptr, own_slots, j < T, eps, HAS_NORM, D, BLOCK_D
-    ).to(k_ptr.dtype.element_ty)  # rounded as it is stored
-    own_v = tl.load(
-        own_ptrs[:, None] + (N + G + g) * D + d[None, :], mask=(j < T)[:, None] & (d < D)[None, :], other=0.0
-    )
+    own_k, own_v, own_places = own_rows(
+        qkv_ptr, k_ptr, cos_ptr, sin_ptr, k_norm_ptr, b, g, length, eps, num_slots,
+        T, BLOCK_T, N, G, D, BLOCK_D, HAS_NORM,
+    )  # fmt: skip
     stored = tl.where(n % (N // G) == 0, t, T)  # by the first of the heads that share it
     is_mine = (j == stored)[:, None] & (d < D)[None, :]
-    own_places = cache + own_slots[:, None] * D + d[None, :]
-    tl.store(k_ptr + own_places, own_k, mask=is_mine)
-    tl.store(v_ptr + own_places, own_v, mask=is_mine)
+    tl.store(k_ptr + cache + own_places, own_k, mask=is_mine)
+    tl.store(v_ptr + cache + own_places, own_v, mask=is_mine)
     one = tl.arange(0, 1) + t
     q_ptrs = qkv_ptr + (b * T + one) * ((N + 2 * G) * D) + n * D
     slot = tl.minimum(length + one, num_slots - 1)

@@ -1,6 +1,6 @@
 """How steps end: the likeliest token, and what a step or cycle does to the sequences. One launch each.
 
-All sequences are the lanes of one program, so that the clock is read by all before it is counted on.
+All sequences are lanes of one warp: what it reads, the clock too, it has read before it goes on to write.
 
 Legend: ops.py, sequences.py; P programs that share a row.
 """
@@ -24,7 +24,7 @@ def best_kernel(
     logits_ptr, ids_ptr, values_ptr, places_ptr, arrived_ptr, out_ptr, out_stride, V,
     P: tl.constexpr, BLOCK: tl.constexpr, HAS_IDS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """Of equals the first. Not-a-number is never the best, and where there is nothing else the last id is taken."""
+    """Of equals the first. Not-a-number is never the best; where there is nothing else the first id is taken."""
     wait_for_others(EARLY)
     p, r = tl.program_id(0), tl.program_id(1)
     best, place = tl.full([BLOCK], float("-inf"), tl.float32), tl.zeros([BLOCK], tl.int32)
@@ -64,6 +64,32 @@ def append_kernel(
 
 
 @triton.jit
+def agreed_by_coins(
+    rates_ptr, clock, b, B: tl.constexpr, T: tl.constexpr, PREFILL: tl.constexpr, GOLDEN: tl.constexpr,
+    PLASTIC: tl.constexpr,
+):  # fmt: skip
+    """sampling.accept_synthetic of sampling.even_coins."""
+    coin = (clock % PREFILL * B + b).to(tl.float64) * tl.full([], GOLDEN, tl.float64)
+    coin = coin + (clock // PREFILL).to(tl.float64) * tl.full([], PLASTIC, tl.float64)
+    coin = coin - tl.floor(coin)
+    agreed = b.to(tl.int64) * 0
+    for j in tl.static_range(T - 1):
+        agreed += (coin < tl.load(rates_ptr + j)).to(tl.int64)
+    return agreed
+
+
+@triton.jit
+def agreed_by_target(asked_ptr, verified_ptr, b, is_one, T: tl.constexpr):
+    """sequences.num_agreed."""
+    agreed = b.to(tl.int64) * 0
+    for j in tl.static_range(T - 1):
+        drafted = tl.load(asked_ptr + b * T + 1 + j, mask=is_one, other=0)
+        verified = tl.load(verified_ptr + b * T + j, mask=is_one, other=0)
+        agreed += ((agreed == j) & (drafted == verified)).to(tl.int64)
+    return agreed
+
+
+@triton.jit
 def accept_kernel(
     given_ptr, length_ptr, asked_ptr, verified_ptr, next_ptr, ext_start_ptr, read_row_ptr, outcome_ptr, clock_ptr,
     max_len,
@@ -75,20 +101,12 @@ def accept_kernel(
     b = tl.arange(0, BLOCK_B)
     is_one = b < B
     clock = tl.load(clock_ptr)
-    agreed = tl.zeros([BLOCK_B], tl.int64)
     if RULE == "given":
         agreed = tl.load(given_ptr + b, mask=is_one, other=0)
-    elif RULE == "coins":  # sampling.even_coins
-        coin = (clock % PREFILL * B + b).to(tl.float64) * tl.full([], GOLDEN, tl.float64)
-        coin = coin + (clock // PREFILL).to(tl.float64) * tl.full([], PLASTIC, tl.float64)
-        coin = coin - tl.floor(coin)
-        for j in tl.static_range(T - 1):
-            agreed += (coin < tl.load(given_ptr + j)).to(tl.int64)
+    elif RULE == "coins":
+        agreed = agreed_by_coins(given_ptr, clock, b, B, T, PREFILL, GOLDEN, PLASTIC)
     else:
-        for j in tl.static_range(T - 1):
-            drafted = tl.load(asked_ptr + b * T + 1 + j, mask=is_one, other=0)
-            verified = tl.load(verified_ptr + b * T + j, mask=is_one, other=0)
-            agreed += ((agreed == j) & (drafted == verified)).to(tl.int64)
+        agreed = agreed_by_target(asked_ptr, verified_ptr, b, is_one, T)
     length = tl.load(length_ptr + b, mask=is_one, other=0)
     has_room = is_one & (length + T <= max_len)
     newest = tl.zeros([BLOCK_B], tl.int64)
@@ -104,7 +122,6 @@ def accept_kernel(
     tl.store(read_row_ptr + b, agreed, mask=has_room)
     tl.store(asked_ptr + b * T, newest, mask=has_room)
     tl.store(length_ptr + b, length + agreed + 1, mask=has_room)
-    tl.debug_barrier()  # all threads have read the clock
     tl.store(clock_ptr, clock + 1)
 
 

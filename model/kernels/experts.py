@@ -14,10 +14,8 @@ from model.kernels.ops import Residual, Routing
 from model.kernels.parts import (
     chunk,
     launch_options,
-    multiply_add,
     row_sums,
     wait_for_others,
-    zero_tiles,
 )
 from model.kernels.shared import Slots, launch_shared
 from model.kernels.tuning import DotTile, Tile, down_tile, gate_up_tile
@@ -26,10 +24,9 @@ from model.kernels.tuning import DotTile, Tile, down_tile, gate_up_tile
 @triton.jit
 def gate_up_kernel(
     x_ptr, w_ptr, scale_ptr, weights_ptr, ids_ptr, count_ptr, a_ptr,
-    R: tl.constexpr, H: tl.constexpr, E: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
-    EARLY: tl.constexpr,
+    H: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """a[slot, r, i] = routing weight * silu(gate) * up. Programs of slots that are not in use leave at once."""
+    """One row. a[slot, i] = routing weight * silu(gate) * up. Programs of slots that are not in use leave at once."""
     slot = tl.program_id(1)
     wait_for_others(EARLY)
     if slot >= tl.load(count_ptr):
@@ -38,17 +35,16 @@ def gate_up_kernel(
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     k = tl.arange(0, BLOCK_K)[None, :] + 0 * i[:, None]
     gate_ptrs = w_ptr + expert.to(tl.int64) * (2 * INNER * H) + i[:, None] * H + k
-    gates, ups = zero_tiles(R, ROWS, BLOCK_K), zero_tiles(R, ROWS, BLOCK_K)
+    gates, ups = tl.zeros([ROWS, BLOCK_K], tl.float32), tl.zeros([ROWS, BLOCK_K], tl.float32)
     for k0 in tl.static_range(0, H, BLOCK_K):
         gate_w = tl.load(gate_ptrs + k0, eviction_policy="evict_first").to(tl.float32)
         up_w = tl.load(gate_ptrs + (INNER * H + k0), eviction_policy="evict_first").to(tl.float32)
-        gates = multiply_add(gates, gate_w, x_ptr + k0 + k, H, R)
-        ups = multiply_add(ups, up_w, x_ptr + k0 + k, H, R)
-    for r in tl.static_range(R):
-        scale = tl.load(scale_ptr + r)
-        gate, up = tl.sum(gates[r], axis=1) * scale, tl.sum(ups[r], axis=1) * scale
-        a = tl.load(weights_ptr + r * E + expert) * (gate * tl.sigmoid(gate)) * up
-        tl.store(a_ptr + (slot * R + r) * INNER + i, a)
+        x = tl.load(x_ptr + k0 + k).to(tl.float32)
+        gates += gate_w * x
+        ups += up_w * x
+    scale = tl.load(scale_ptr)
+    gate, up = tl.sum(gates, axis=1) * scale, tl.sum(ups, axis=1) * scale
+    tl.store(a_ptr + slot * INNER + i, tl.load(weights_ptr + expert) * (gate * tl.sigmoid(gate)) * up)
 
 
 @triton.jit
@@ -83,34 +79,33 @@ def gate_up_dot_kernel(
 @triton.jit
 def down_kernel(
     a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, y_ptr, stride_h, stride_e,
-    R: tl.constexpr, H: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr,
-    BLOCK_K: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
+    INNER: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr, ADDS: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
-    """SPLIT experts at a time, each on warps of its own."""
+    """One row. SPLIT experts at a time, each on warps of its own."""
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = tl.arange(0, BLOCK_K)[None, :] + 0 * n[:, None]
     wait_for_others(EARLY)
     count = tl.load(count_ptr)
-    sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
+    sums = tl.zeros([ROWS * SPLIT, BLOCK_K], tl.float32)
     for slot0 in tl.range(0, count, SPLIT, loop_unroll_factor=2):
         slot = slot0 + tile_row % SPLIT
         is_used = slot < count
         slot = tl.minimum(slot, count - 1)
         expert = tl.load(ids_ptr + slot).to(tl.int64)
         w_ptrs = w_ptr + (expert * stride_e + n * stride_h)[:, None] + k
-        a_ptrs = a_ptr + (slot * (R * INNER))[:, None] + k
+        a_ptrs = a_ptr + (slot * INNER)[:, None] + k
         for k0 in tl.static_range(0, INNER, BLOCK_K):
             w = tl.load(w_ptrs + k0, mask=is_used[:, None], other=0.0, eviction_policy="evict_first").to(tl.float32)
-            sums = multiply_add(sums, w, a_ptrs + k0, INNER, R)
+            sums += w * tl.load(a_ptrs + k0).to(tl.float32)
     out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    for r in tl.static_range(R):
-        y = row_sums(sums[r], ROWS, SPLIT)
-        if ADDS:
-            y = y + tl.load(h_ptr + r * H + out)
-            tl.store(h_ptr + r * H + out, y)
-            y = y * tl.load(gamma_ptr + out).to(tl.float32)
-        tl.store(y_ptr + r * H + out, y)
+    y = row_sums(sums, ROWS, SPLIT)
+    if ADDS:
+        y = y + tl.load(h_ptr + out)
+        tl.store(h_ptr + out, y)
+        y = y * tl.load(gamma_ptr + out).to(tl.float32)
+    tl.store(y_ptr + out, y)
 
 
 def gate_up(x_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing) -> Tensor:
@@ -119,16 +114,17 @@ def gate_up(x_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing) -> Tensor:
     num_experts, _, inner_size, _ = gate_up_EXIH.shape
     a_SRI = torch.empty(num_slots, num_rows, inner_size, dtype=x_RH.dtype, device=x_RH.device)
     chosen = (routing.scale_R, routing.weights_RE, routing.ids_S, routing.count_1)
-    flags = {"H": size, "E": num_experts, "INNER": inner_size} | launch_options(x_RH)
+    flags = {"H": size, "INNER": inner_size} | launch_options(x_RH)
     tile = gate_up_tile(num_rows, inner_size, size)
     if isinstance(tile, Tile):
         gate_up_kernel[(inner_size // tile.rows, num_slots)](
             x_RH, gate_up_EXIH, *chosen, a_SRI,
-            R=num_rows, ROWS=tile.rows, BLOCK_K=chunk(size), num_warps=tile.warps, **flags,
+            ROWS=tile.rows, BLOCK_K=chunk(size), num_warps=tile.warps, **flags,
         )  # fmt: skip
         return a_SRI
     gate_up_dot_kernel[(triton.cdiv(inner_size, tile.rows), num_slots, triton.cdiv(num_rows, tile.columns))](
-        x_RH, gate_up_EXIH, *chosen, a_SRI, num_rows, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth,
+        x_RH, gate_up_EXIH, *chosen, a_SRI, num_rows,
+        E=num_experts, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth,
         num_warps=tile.warps, num_stages=tile.stages, **flags,
     )  # fmt: skip
     return a_SRI
@@ -160,7 +156,7 @@ def _down(
     h, gamma = (a_SRI, a_SRI) if residual is None else (residual.h_RH, residual.gamma_H)
     down_kernel[(size // tile.rows,)](
         a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, y_RH, *down_HEI.stride()[:2],
-        R=num_rows, H=size, INNER=inner_size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size),
+        INNER=inner_size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size),
         ADDS=residual is not None, num_warps=tile.warps, **launch_options(a_SRI),
     )  # fmt: skip
     return y_RH, None

@@ -13,11 +13,9 @@ from model.kernels.parts import (
     chunk,
     inverse_rms,
     launch_options,
-    multiply_add,
     row_sums,
     scale_of_squares,
     wait_for_others,
-    zero_tiles,
 )
 from model.kernels.shared import launch_shared, slices
 from model.kernels.tuning import DotTile, Tile, linear_tile, power_of_two
@@ -25,30 +23,29 @@ from model.kernels.tuning import DotTile, Tile, linear_tile, power_of_two
 
 @triton.jit
 def linear_kernel(
-    x_ptr, w_ptr, h_ptr, gamma_ptr, y_ptr, N, eps,
-    R: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr,
+    x_ptr, w_ptr, h_ptr, gamma_ptr, y_ptr, eps,
+    K: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr,
     HAS_NORM: tl.constexpr, ADDS: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """HAS_NORM: y[r] = x[r] @ W.T / rms(h[r]). ADDS: h[r] += x[r] @ W.T; y[r] = h[r] * gamma."""
+    """One row. HAS_NORM: y = x @ W.T / rms(h). ADDS: h += x @ W.T; y = h * gamma."""
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = (tile_row % SPLIT)[:, None] * (K // SPLIT) + tl.arange(0, BLOCK_K)[None, :]
     w_ptrs = w_ptr + n.to(tl.int64)[:, None] * K + k
     wait_for_others(EARLY)
-    sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
+    sums = tl.zeros([ROWS * SPLIT, BLOCK_K], tl.float32)
     for k0 in tl.static_range(0, K // SPLIT, BLOCK_K):
         w = tl.load(w_ptrs + k0, eviction_policy="evict_first").to(tl.float32)
-        sums = multiply_add(sums, w, x_ptr + k0 + k, K, R)
+        sums += w * tl.load(x_ptr + k0 + k).to(tl.float32)
     out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    for r in tl.static_range(R):
-        y = row_sums(sums[r], ROWS, SPLIT)
-        if HAS_NORM:
-            y = y * inverse_rms(h_ptr + r * K, eps, K, BLOCK_H)
-        if ADDS:
-            y = y + tl.load(h_ptr + r * N + out)
-            tl.store(h_ptr + r * N + out, y)
-            y = y * tl.load(gamma_ptr + out).to(tl.float32)
-        tl.store(y_ptr + r * N + out, y)
+    y = row_sums(sums, ROWS, SPLIT)
+    if HAS_NORM:
+        y = y * inverse_rms(h_ptr, eps, K, BLOCK_H)
+    if ADDS:
+        y = y + tl.load(h_ptr + out)
+        tl.store(h_ptr + out, y)
+        y = y * tl.load(gamma_ptr + out).to(tl.float32)
+    tl.store(y_ptr + out, y)
 
 
 @triton.jit
@@ -131,13 +128,13 @@ def launch(
     eps: float = 0.0,
     residual: Residual | None = None,
 ) -> None:
-    """Pointers that a variant does not read are those of x. The norm is taken of h itself."""
-    (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
+    """One row. Pointers that a variant does not read are those of x. The norm is taken of h itself."""
+    size, num_outputs = x_RK.shape[1], len(weight_NK)
     h = h_RH if residual is None else residual.h_RH
     h, gamma = x_RK if h is None else h, x_RK if residual is None else residual.gamma_H
     linear_kernel[(triton.cdiv(num_outputs, tile.rows),)](
-        x_RK, weight_NK, h, gamma, y_RN, num_outputs, eps,
-        R=num_rows, K=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
+        x_RK, weight_NK, h, gamma, y_RN, eps,
+        K=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
         HAS_NORM=h_RH is not None, ADDS=residual is not None, BLOCK_H=power_of_two(size), num_warps=tile.warps,
         **launch_options(x_RK),
     )  # fmt: skip

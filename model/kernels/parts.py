@@ -1,9 +1,9 @@
 """Pieces that several kernels share: where a tile of weights lies, and the root mean square of a row.
 
-How a matrix of few rows is multiplied here (R rows of x, weights W_NK):
+How a row x is multiplied with weights W_NK here (the router takes a few rows so):
   - a program owns ROWS rows of W; a tile is [ROWS * SPLIT, BLOCK_K], and its first dimension is laid out over the
     warps, so that a warp streams its own stretch of a row with 16-byte loads. SPLIT cuts K over warps.
-  - every weight is read once and multiplied with all R rows of x; sums stay in the threads (fp32) until the end.
+  - every weight is read once; sums stay in the threads (fp32) until the end.
   - x is loaded in the shape of the tile: in another layout it would pass through shared memory for each chunk.
 
 How a kernel starts before the one before it has ended (EARLY: programmatic dependent launch, from Hopper on): its
@@ -48,25 +48,6 @@ def scale_of_squares(squares_ptr, eps, r, R, H: tl.constexpr, P: tl.constexpr, B
     is_inside = (r < R)[:, None] & (p < P)[None, :]
     squares = tl.load(squares_ptr + r[:, None] * P + p[None, :], mask=is_inside, other=0.0)
     return 1.0 / tl.sqrt(tl.sum(squares, axis=1) / H + eps)
-
-
-@triton.jit
-def zero_tiles(R: tl.constexpr, M: tl.constexpr, BLOCK_K: tl.constexpr):
-    """R tiles of sums."""
-    tiles = ()
-    for _r in tl.static_range(R):
-        tiles = tiles + (tl.zeros([M, BLOCK_K], tl.float32),)  # noqa: RUF005 - Triton has no (*tiles, x)
-    return tiles
-
-
-@triton.jit
-def multiply_add(sums, w, x_ptr, x_stride, R: tl.constexpr):
-    """sums[r] + w * x[r], where x_ptr points at the tile's places in row 0 of x."""
-    new = ()
-    for r in tl.static_range(R):
-        x = tl.load(x_ptr + r * x_stride).to(tl.float32)
-        new = new + (sums[r] + w * x,)  # noqa: RUF005
-    return new
 
 
 @triton.jit

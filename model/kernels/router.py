@@ -14,13 +14,30 @@ from model.kernels.parts import (
     chunk,
     inverse_rms,
     launch_options,
-    multiply_add,
     row_sums,
     scale_of_squares,
     wait_for_others,
-    zero_tiles,
 )
 from model.kernels.tuning import FEW, dot_tile, power_of_two, router_tile
+
+
+@triton.jit
+def zero_tiles(R: tl.constexpr, M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """R tiles of sums."""
+    tiles = ()
+    for _r in tl.static_range(R):
+        tiles = tiles + (tl.zeros([M, BLOCK_K], tl.float32),)  # noqa: RUF005 - Triton has no (*tiles, x)
+    return tiles
+
+
+@triton.jit
+def multiply_add(sums, w, x_ptr, x_stride, R: tl.constexpr):
+    """sums[r] + w * x[r], where x_ptr points at the tile's places in row 0 of x."""
+    new = ()
+    for r in tl.static_range(R):
+        x = tl.load(x_ptr + r * x_stride).to(tl.float32)
+        new = new + (sums[r] + w * x,)  # noqa: RUF005
+    return new
 
 
 @triton.jit
@@ -83,10 +100,16 @@ def router_kernel(
 
 @triton.jit
 def choose_kernel(
-    logits_ptr, weights_ptr, ids_ptr, count_ptr, R,
-    E: tl.constexpr, BLOCK_E: tl.constexpr, TOP_K: tl.constexpr, BLOCK_R: tl.constexpr, EARLY: tl.constexpr,
+    logits_ptr, squares_ptr, scale_ptr, weights_ptr, ids_ptr, count_ptr, eps, R, H: tl.constexpr,
+    E: tl.constexpr, BLOCK_E: tl.constexpr, TOP_K: tl.constexpr, BLOCK_R: tl.constexpr, P: tl.constexpr,
+    BLOCK_P: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    """P = 0: scale_R is there already."""
     wait_for_others(EARLY)
+    if P:
+        for r0 in range(0, R, BLOCK_R):
+            r = r0 + tl.arange(0, BLOCK_R)
+            tl.store(scale_ptr + r, scale_of_squares(squares_ptr, eps, r, R, H, P, BLOCK_P), mask=r < R)
     choose(logits_ptr, weights_ptr, ids_ptr, count_ptr, R, E, BLOCK_E, TOP_K, BLOCK_R)
 
 
@@ -100,26 +123,29 @@ def route(
     squares_RP: Tensor | None = None,
 ) -> Routing:
     """`arrived_X`: int32 zeros that stay zeros between launches; kernels of one stream may share them."""
-    (num_rows, size), num_experts = x_RH.shape, len(weight_EH)
+    (num_rows, size), num_experts, is_few = x_RH.shape, len(weight_EH), len(x_RH) <= FEW
     logits_RE = torch.empty(num_rows, num_experts, dtype=torch.float32, device=x_RH.device)
     routing = Routing(
-        scale_R=torch.empty_like(logits_RE[:, 0]) if num_rows <= FEW else inverse_rms_of(h_RH, eps),
+        scale_R=inverse_rms_of(h_RH, eps) if squares_RP is None and not is_few else torch.empty_like(logits_RE[:, 0]),
         weights_RE=torch.empty_like(logits_RE),
         ids_S=torch.empty(min(num_experts, num_rows * top_k), dtype=torch.int32, device=x_RH.device),
         count_1=torch.empty(1, dtype=torch.int32, device=x_RH.device),
     )
-    chosen = (routing.weights_RE, routing.ids_S, routing.count_1)
-    flags = {"E": num_experts, "BLOCK_E": power_of_two(num_experts), "TOP_K": top_k} | launch_options(x_RH)
-    flags["BLOCK_R"] = min(4, power_of_two(num_rows))
-    if num_rows > FEW:
-        launch_dot(x_RH, weight_EH, logits_RE, dot_tile(num_rows, size), scale=routing.scale_R)
-        choose_kernel[(1,)](logits_RE, *chosen, num_rows, num_warps=8, **flags)
+    chosen = (routing.scale_R, routing.weights_RE, routing.ids_S, routing.count_1)
+    num_parts = 0 if squares_RP is None else squares_RP.shape[1]
+    flags = {"H": size, "E": num_experts, "BLOCK_E": power_of_two(num_experts), "TOP_K": top_k}
+    flags |= {"BLOCK_R": min(4, power_of_two(num_rows)), "P": num_parts, "BLOCK_P": power_of_two(max(1, num_parts))}
+    flags |= launch_options(x_RH)
+    squares = h_RH if squares_RP is None else squares_RP
+    if not is_few:
+        scale = routing.scale_R if squares_RP is None else squares_RP
+        launch_dot(x_RH, weight_EH, logits_RE, dot_tile(num_rows, size), scale=scale, eps=eps)
+        choose_kernel[(1,)](logits_RE, squares, *chosen, eps, num_rows, num_warps=8, **flags)
         return routing
-    tile, num_parts = router_tile(num_experts, size), 0 if squares_RP is None else squares_RP.shape[1]
+    tile = router_tile(num_experts, size)
     router_kernel[(num_experts // tile.rows,)](
-        x_RH, weight_EH, h_RH, h_RH if squares_RP is None else squares_RP, logits_RE, routing.scale_R, *chosen,
-        arrived_X, eps,
-        R=num_rows, H=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
-        BLOCK_H=power_of_two(size), P=num_parts, BLOCK_P=power_of_two(max(1, num_parts)), num_warps=tile.warps, **flags,
+        x_RH, weight_EH, h_RH, squares, logits_RE, *chosen, arrived_X, eps,
+        R=num_rows, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
+        BLOCK_H=power_of_two(size), num_warps=tile.warps, **flags,
     )  # fmt: skip
     return routing

@@ -24,7 +24,8 @@ MOST_TILES = 4096
 class Slots:
     """y[r] = the sum over slots of w[:, slot] @ a[slot, r], of `size` numbers each.
 
-    `a_strides`: of slots and rows. `w_strides`: of outputs and slots. `routing` None: there are `num` slots.
+    `a_strides`: of slots and rows. `w_strides`: of outputs and slots. Slots are the experts in use of `routing`, or
+    without it `num`.
     """
 
     a: Tensor
@@ -48,7 +49,7 @@ def shared_kernel(
     r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = tl.arange(0, BLOCK_K)
     y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
-    own_ptrs = w_ptr + tl.minimum(n, N - 1) * stride_n
+    own_ptrs = w_ptr + tl.minimum(n, N - 1).to(tl.int64) * stride_n
     wait_for_others(EARLY)
     a_ptrs = a_ptr + r[None, :] * stride_r + k[:, None]
     count = NUM if NUM else tl.load(count_ptr)
@@ -90,7 +91,7 @@ def finish(
 def slices(x_RK: Tensor, weight_NK: Tensor, most: int) -> Slots:
     """A projection as a sum over at most `most` slices (a power of two), each a multiple of 16 long."""
     size = x_RK.shape[1]
-    num = next(n for n in (most >> shift for shift in range(most.bit_length())) if size % (16 * n) == 0 or n == 1)
+    num = min(most, (size & -size) // 16)
     strides = (size // num, size)
     return Slots(a=x_RK, a_strides=strides, w=weight_NK, w_strides=strides[::-1], size=size // num, num=num)
 

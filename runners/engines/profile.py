@@ -37,7 +37,9 @@ def num_needed(concurrency: int) -> int:
 
 
 def refuse_short(params: EngineParams) -> None:
-    """Raises ParamsError where even one token a step would make too few steps."""
+    """Raises ParamsError where even one token a step would make too few steps, or the server outlives the trial."""
+    if params.trace and params.url:
+        raise ParamsError("params: trace slows down a server of which more is measured: leave out trace, or url")
     needed = num_needed(params.concurrency)
     if params.trace and params.tokens < needed:
         text = (

@@ -141,7 +141,8 @@ def traced(job: Job, server: Server, model: str, part: Part) -> Part:
     endpoint = Endpoint(host=server.host, port=server.port, model=model)
     folder = trace_folder(job.launch, job.mode)
     seen = profile(server, job.dialect, folder, short.concurrency, lambda: measure(endpoint, job.wire, short))
-    shutil.rmtree(folder, ignore_errors=True)  # a large server's is hundreds of megabytes, and each launch has one
+    if "seconds" in seen:
+        shutil.rmtree(folder, ignore_errors=True)  # a large server's is hundreds of megabytes, and each launch has one
     return replace(part, engine={**part.engine, "trace": seen})
 
 

@@ -7,10 +7,12 @@ import pytest
 from client_cases import a_load, an_answer, exchange_of
 from engine_support import engine_project, launch, sets
 
+from runners.contract import ParamsError
 from runners.engines import profile
 from runners.engines.dialect import Start
 from runners.engines.measuring import Sent, observe
 from runners.engines.openai import OPENAI
+from runners.engines.params import read_params
 from runners.engines.profile import CYCLES, num_needed, profiled_start, too_short
 from runners.engines.sglang import SGLANG
 from runners.engines.traces import num_steps
@@ -92,6 +94,12 @@ def test_answers_that_are_too_short_to_be_traced_are_wrong_usage_before_a_server
     done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", "--trace", *sets(tokens=22), code=2)
     assert "fewer steps than the 23 that this takes" in done.stderr
     assert not (tmp_path / "pids").exists()
+
+
+def test_a_server_that_outlives_the_trial_is_not_traced():
+    """What is measured on it next would be slowed down."""
+    with pytest.raises(ParamsError, match="leave out trace, or url"):
+        profile.refuse_short(read_params({"engine": "vllm", "trace": True, "url": "localhost:8000", "tokens": 128}))
 
 
 def test_only_its_own_files_know_an_engine_by_its_name():

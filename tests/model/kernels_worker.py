@@ -28,7 +28,8 @@ from model.sequences import new_sequences
 from model.train import initialise
 from model.weights import save
 
-HIDDEN, EXPERTS, TOP_K, INNER, HEAD, EPS = 64, 8, 2, 32, 16, 1e-6
+# No powers of two, so that every tile has an end that is masked.
+HIDDEN, EXPERTS, TOP_K, INNER, HEAD, EPS = 80, 6, 2, 48, 16, 1e-6
 # Several rows go through tensor cores, 70 in two tiles of columns. The interpreter cannot do that in bfloat16.
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ROWS = {"cpu": {"float32": (1, 3, 20), "bfloat16": (1,)}, "cuda": dict.fromkeys(DTYPES, (1, 3, 20, 70))}
@@ -55,7 +56,7 @@ def main():
             inputs = Inputs(num_rows, dtype, device)
             for case, compare in CASES.items():
                 found[f"{case}-{name}-{num_rows}"] = compare(inputs)
-        for (batch, rows), has_norm in zip([(1, 1), (3, 4), (2, 1)], (True, True, False), strict=True):
+        for (batch, rows), has_norm in zip([(1, 1), (3, 3), (2, 1)], (True, True, False), strict=True):
             found[f"attend-{name}-{batch}x{rows}"] = compare_attention(batch, rows, dtype, device, has_norm=has_norm)
     for batch, num_drafted in ((1, 1), (3, 2), (32, 4)):
         found[f"ends-{batch}x{num_drafted}"] = compare_ends(batch, num_drafted, device)
@@ -63,6 +64,7 @@ def main():
     torch.utils.deterministic.fill_uninitialized_memory = False
     write_small_models(folder)
     tokens = {f"{mode}-{kernels}": decode(folder, mode, kernels, device) for mode in MODES for kernels in KERNELS}
+    tokens |= {f"drafted-{kernels}": drafted(folder, kernels, device) for kernels in KERNELS}
     out.write_text(json.dumps({"differences": found, "tokens": tokens}))
 
 
@@ -75,9 +77,27 @@ def write_small_models(folder):
 
 def decode(folder, mode, kernels, device):
     """Tokens of two sequences together, in fp32."""
+    return generate(open_session(folder, kernels, device), PROMPTS, 3, mode)[0]
+
+
+def open_session(folder, kernels, device):
     files = {name: str(folder / f"{name}.safetensors") for name in ("target", "draft")}
     spec = {"device": device.type, "kernels": kernels, "batch": 2, "max_len": 32, "num_draft_tokens": 2}
-    return generate(build(files | spec), PROMPTS, 3, mode)[0]
+    return build(files | spec)
+
+
+def drafted(folder, kernels, device):
+    """What is drafted after the prompts, and in the second cycle: verify makes every draft right, so ask before it."""
+    session = open_session(folder, kernels, device)
+    session.prefill(PROMPTS, mode="eagle3")
+    found = []
+    for _ in range(2):
+        session.draft()
+        found.append(session.sequences.asked_BT.tolist())
+        session.verify()
+        session.accept()
+        session.read()
+    return found
 
 
 class Inputs:
@@ -117,15 +137,17 @@ def compare_norm_linear(i):
 
 def compare_norm_by_squares(i):
     """In 5 parts, as no kernel leaves them."""
-    squares_RP = i.h_RH.square()[:, :60].unflatten(1, (5, 12)).sum(-1)
-    squares_RP[:, -1] += i.h_RH[:, 60:].square().sum(-1)
+    squares_RP = i.h_RH.square().unflatten(1, (5, 16)).sum(-1)
     theirs = i.plain.norm_linear(i.x_RH, i.h_RH, i.w_NH, EPS, torch.float32)
     return difference(i.kernels.norm_linear(i.x_RH, i.h_RH, i.w_NH, EPS, torch.float32, squares_RP), theirs)
 
 
 def compare_linear(i):
+    """Cut into as many slices as a program may share, and into fewer."""
+    short, w_NK = i.x_RN[:, :80].contiguous(), i.o_HN[:16, :80].contiguous()
+    few = difference(*(o.norm_linear(short, None, w_NK, 0.0, i.dtype) for o in (i.kernels, i.plain)))
     ours, theirs = (o.norm_linear(i.x_RN, None, i.o_HN, 0.0, i.dtype) for o in (i.kernels, i.plain))
-    return difference(ours, theirs)
+    return max(few, difference(ours, theirs))
 
 
 def compare_add_linear(i):
@@ -210,9 +232,10 @@ def compare_gated(i):
 
 
 def compare_take(i):
-    """The last row of each of as many sequences as there are rows but for a factor of 5."""
+    """Of as many sequences as there are rows but for a factor of 5: the last row, the one before, and so on."""
     batch = len(i.x_RN) // 5 or 1
-    row_B = torch.arange(batch, device=i.x_RN.device) % (len(i.x_RN) // batch)
+    num_rows = len(i.x_RN) // batch
+    row_B = num_rows - 1 - torch.arange(batch, device=i.x_RN.device) % num_rows
     return difference(i.kernels.take(i.x_RN, row_B), i.plain.take(i.x_RN, row_B))
 
 
@@ -229,7 +252,7 @@ def compare_best(i):
         i.kernels.best(logits_RV, ids, found_RK[:, 1])
         wrong += int((found_RK[:, 1] != i.plain.best(sound_RV, ids)).sum()) + int(found_RK[:, 0].sum())
     nothing_RV = torch.full_like(logits_RV, float("nan"))
-    wrong += int((i.kernels.best(nothing_RV) >= 3000).sum())
+    wrong += int(i.kernels.best(nothing_RV).sum())  # the first id
     return float(wrong)
 
 

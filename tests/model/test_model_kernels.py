@@ -9,8 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from model.config import TargetConfig
+from model.config import DraftConfig, TargetConfig
+from model.decoder import Decoder
+from model.eagle3 import Draft
+from model.entry import build
+from model.train import initialise
+from model.weights import save
 
 pytest.importorskip("triton")
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,13 +63,40 @@ def test_a_width_whose_share_the_kernels_cannot_take_is_refused_by_name(width, s
         check_widths(replace(fitting, **width), world_size=2)
 
 
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        ({"hidden_size": 72, "has_own_embedding": True}, "draft's hidden_size is 72,"),
+        ({"target_hidden_size": 72, "has_own_embedding": True}, "draft's target_hidden_size is 72,"),
+        ({"head_dim": 6}, r"draft's query heads \* head_dim is 24,"),
+        ({"inner_size": 200}, "draft's inner_size is 200,"),
+    ],
+)
+def test_a_draft_whose_width_the_kernels_cannot_take_is_refused_by_name(width, said):
+    from model.kernels.triton_ops import check_draft_widths
+
+    fitting = DraftConfig()
+    check_draft_widths(fitting)
+    with pytest.raises(ValueError, match=said):
+        check_draft_widths(replace(fitting, **width))
+
+
+def test_a_session_asks_for_the_widths_of_its_draft(tmp_path):
+    target, draft = TargetConfig(), replace(DraftConfig(), inner_size=200)
+    for name, network in (("target", Decoder(target)), ("draft", Draft(draft))):
+        save(initialise(network, 1), tmp_path / f"{name}.safetensors", torch.float32)
+    files = {name: str(tmp_path / f"{name}.safetensors") for name in ("target", "draft")}
+    with pytest.raises(ValueError, match="draft's inner_size is 200"):
+        build(files | {"kernels": "triton"})
+
+
 OPERATIONS = (
     "norm_linear", "norm_by_squares", "linear", "add_linear", "route", "gate_up", "down", "add_down",
     "embed", "join", "gated", "take", "best",
 )  # fmt: skip
 ROWS = {"float32": (1, 3, 20), "bfloat16": (1,)}
 CASES = [f"{operation}-{dtype}-{n}" for dtype, rows in ROWS.items() for n in rows for operation in OPERATIONS]
-ATTENDED = [f"attend-{dtype}-{shape}" for dtype in LIMITS for shape in ("1x1", "3x4", "2x1")]
+ATTENDED = [f"attend-{dtype}-{shape}" for dtype in LIMITS for shape in ("1x1", "3x3", "2x1")]
 
 
 ENDS = ["ends-1x1", "ends-3x2", "ends-32x4"]
@@ -88,6 +121,12 @@ def test_sequences_decoded_by_kernels_get_the_tokens_of_the_modules(found, mode)
     tokens = found["tokens"]
     assert tokens[f"{mode}-triton"] == tokens[f"{mode}-torch"]
     assert all(len(ids) == 3 for ids in tokens[f"{mode}-triton"])
+
+
+def test_kernels_draft_what_the_modules_draft(found):
+    ours, theirs = (found["tokens"][f"drafted-{kernels}"] for kernels in ("triton", "torch"))
+    assert ours == theirs
+    assert len({token for cycle in theirs for asked in cycle for token in asked}) > 4
 
 
 def test_speculation_over_kernels_emits_what_plain_decoding_over_kernels_emits(found):
