@@ -15,7 +15,8 @@ def test_a_result_that_cannot_be_written_ends_the_trial_by_its_own_code_and_leav
     prepare(tmp_path, "vllm", {"orphan": True, "pids": str(pids)}, stop_grace_s=0.3)
     done = subprocess.run(
         runner_of(tmp_path),
-        env={"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"},
+        # What Python compiles would be cut at the limit as well, and left beside the sources for every later start.
+        env={"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
         cwd=tmp_path,
         capture_output=True,
         text=True,
