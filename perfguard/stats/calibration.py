@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import ceil, floor, log10, sqrt
 
 import numpy as np
-from scipy import special
 
 from perfguard.policy import Policy
 from perfguard.records import BlockValues, Metric, Outcome
@@ -115,6 +114,8 @@ def calibrate_metric(
 
 def launch_noise(logs_Q4: Floats) -> Noise:
     """Standard deviation around block means, 3 degrees of freedom a block, as the verdict sees it."""
+    from scipy import special  # here: most commands judge no calibration, and it takes 0.2 s
+
     df = 3 * len(logs_Q4)
     squares = float(((logs_Q4 - logs_Q4.mean(axis=1, keepdims=True)) ** 2).sum())
     low, high = (sqrt(squares / float(special.chdtri(df, p))) for p in (0.025, 0.975))

@@ -3,8 +3,6 @@
 A wrong EQUIVALENT is merely costly, so this may rest on a t distribution; a change never does. Margins are logs.
 """
 
-from scipy import special
-
 from perfguard.stats.effects import Estimate, Series, estimate, weighted_estimate
 
 MIN_BLOCKS = 2
@@ -12,11 +10,15 @@ MIN_BLOCKS = 2
 
 def t_quantile(alpha: float, df: int) -> float:
     """Upper quantile of the t distribution: P(T > t) = alpha."""
+    from scipy import special  # here: most commands need no quantile, and it takes 0.2 s
+
     return float(special.stdtrit(df, 1.0 - alpha))
 
 
 def z_quantile(alpha: float) -> float:
     """Upper quantile of the standard normal distribution."""
+    from scipy import special
+
     return float(-special.ndtri(alpha))
 
 

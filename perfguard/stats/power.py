@@ -6,8 +6,6 @@ These are forecasts for stopping early and for price lists; no change is ever de
 from collections.abc import Mapping
 from math import ceil, inf, isfinite, sqrt
 
-from scipy import special
-
 from perfguard.stats.design import Rules
 from perfguard.stats.effects import Estimate
 from perfguard.stats.equivalence import t_quantile, z_quantile
@@ -66,6 +64,8 @@ def _last_alpha(looks: Mapping[int, float]) -> float:
 def _below(limit: float, mean: float, sd: float) -> float:
     if sd == 0:
         return float(limit >= mean)
+    from scipy import special  # here: most commands need no forecast, and it takes 0.2 s
+
     return float(special.ndtr((limit - mean) / sd))
 
 
