@@ -20,10 +20,15 @@ CODE = "wrong_engine"
 
 def listeners(server: Server) -> tuple[list[int], Reason | None]:
     """Who listens on the server's port, and a reason if it is not the server that we started."""
-    found = processes.holders(server.port)
-    if not server.is_ours or set(found) & set(pids(server)):
-        return found, None
-    if not processes.is_listened_on(server.port):
+    sockets = processes.listening_on(server.port)
+    if not sockets:
+        return [], None
+    # Its own first: a server that loads is asked twice a second, and a machine has files open by the hundred thousand.
+    own = processes.owners(sockets, sorted(pids(server)))
+    if own:
+        return own, None
+    found = processes.owners(sockets)
+    if not server.is_ours or not processes.is_listened_on(server.port):
         return found, None  # gone at this moment: what is asked next will say so
     text = f"port {server.port} is held by {ports.holder(server.port)}, not by what was started"
     return found, Reason(code=CODE, text=text)

@@ -4,6 +4,7 @@ Waits for a predecessor that is ending, and for nobody else. Must not end or sig
 """
 
 import os
+import socket
 import time
 
 from runners.contract import ParamsError
@@ -14,6 +15,8 @@ GRACE_S = 3.0
 # Taking a GPU's memory down holds the port of a killed process for half a minute and more.
 ENDING_WAIT_S = 60.0
 LOOK_S = 0.05
+# The kernel answers at once, unless the queue of whoever listens is full.
+CONNECT_S = 1.0
 
 
 def wait_free(port: int) -> None:
@@ -24,6 +27,15 @@ def wait_free(port: int) -> None:
         if time.monotonic() - began_s >= limit_s:
             raise ParamsError(taken(port))
         time.sleep(LOOK_S)
+
+
+def is_refused(host: str, port: int) -> bool:
+    """Whether nobody listens there, by the word of the kernel; False as well where that cannot be told."""
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_S).close()
+    except (OSError, UnicodeError) as error:
+        return isinstance(error, ConnectionRefusedError)
+    return False
 
 
 def is_being_freed(port: int) -> bool:

@@ -5,7 +5,7 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 # Beside what services use by habit, below net.ipv4.ip_local_port_range.
@@ -89,8 +89,19 @@ def mapped_files(pid: int) -> set[str]:
 
 def holders(port: int) -> list[int]:
     """Processes that listen on a TCP port, as far as we may see; empty where nobody does or all are hidden."""
-    inodes = {row[9] for row in _listening(port)}
-    return [pid for pid in _pids() if inodes and inodes & set(_sockets(pid))]
+    return owners(listening_on(port))
+
+
+def listening_on(port: int) -> set[str]:
+    """Inodes of the sockets that listen on a TCP port."""
+    return {row[9] for row in _listening(port)}
+
+
+def owners(inodes: set[str], among: Iterable[int] | None = None) -> list[int]:
+    """Processes that have one of these sockets open, as far as we may see; `among`: None for all that there are."""
+    if not inodes:
+        return []
+    return [pid for pid in (_pids() if among is None else among) if not inodes.isdisjoint(_sockets(pid))]
 
 
 def is_listened_on(port: int) -> bool:

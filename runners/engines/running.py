@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.contract import Launch, ParamsError
-from runners.engines import ports, processes, program
+from runners.engines import ports, program
 from runners.engines import server as servers
 from runners.engines.control import asker
 from runners.engines.dialect import Dialect, Start
@@ -147,7 +147,9 @@ def is_ready(server: Server, dialect: Dialect, stay: Stay | None = None, *, is_f
     Raises EngineError for him: another start takes another port. ParamsError where the port is a fixed one.
     """
     refuse_end(stay)
-    found, foreign = listeners(server) if processes.is_listened_on(server.port) else ([], None)
+    if ports.is_refused(server.host, server.port):
+        return False  # seen so in a moment, also where the kernel's table of connections is long
+    found, foreign = listeners(server)
     if foreign and found:
         servers.refuse_dead(server)
         raise ParamsError(ports.taken(server.port)) if is_fixed else EngineError(foreign.text)

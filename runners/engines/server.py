@@ -37,8 +37,9 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # It is needed there: the next start knows by PERFGUARD_OWNER whose an orphan is, and workers are asked what arrived.
 KEPT_READABLE = {"SPT_NOENV": "1"}
 # Small servers are there at once; a large one loads for minutes and should not be asked often.
-FIRST_POLL_S, LATER_POLL_S, YOUNG_S = 0.05, 0.5, 5.0
-LOOK_S = 0.05
+FIRST_POLL_S, LATER_POLL_S, YOUNG_S = 0.02, 0.5, 5.0
+# Most ends are at once, some take a minute.
+FIRST_LOOK_S, LOOK_S = 0.002, 0.05
 # What a child that lost its parent may take to follow it, before it is killed.
 ORPHAN_GRACE_S = 2.0
 # Taking a GPU's memory down holds a killed process for half a minute and more.
@@ -252,11 +253,12 @@ def _killed(server: Server) -> bool:
 
 
 def _wait(is_over: Callable[[], bool], limit_s: float) -> bool:
-    until_s = time.monotonic() + limit_s
+    until_s, pause_s = time.monotonic() + limit_s, FIRST_LOOK_S
     while not is_over():
         if time.monotonic() >= until_s:
             return False
-        time.sleep(LOOK_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LOOK_S)
     return True
 
 
