@@ -11,8 +11,18 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "e2e"))
 from cli_support import Project, codes, is_alive, rows, texts, wait_for  # noqa: F401 (handed on to the tests)
 
 ROOT = Path(__file__).resolve().parents[2]
-STANDINS = Path(__file__).parent / "standins"
+STANDINS = Path(__file__).resolve().parent / "standins"
 VERSION = "0.5.6"
+# What the package does lies beside the tests, where Python compiles it once and not in each checkout.
+MAIN = """\
+import sys
+
+sys.path.append({folder!r})
+{code}
+
+if __name__ == "__main__":
+    main({version!r})
+"""
 # Little, so that a trial takes a second: what is tested is who is asked and what is made of the answers.
 SMALL = {
     "requests": 3,
@@ -34,9 +44,9 @@ PACKAGES = {
 
 def engine_files(engine: str, **script: Any) -> dict[str, Any]:
     """A repository of that engine whose servers do what `script` says (standins/script.py)."""
-    own = {f"standins/{path.name}": path.read_text() for path in STANDINS.glob("*.py")}
+    own = {}
     for name, code in PACKAGES[engine].items():
-        own[name] = f'{code}\n\nif __name__ == "__main__":\n    main("{VERSION}")\n' if code else ""
+        own[name] = MAIN.format(folder=str(STANDINS.parent), code=code, version=VERSION) if code else ""
     package = {f"{engine}/__init__.py": "", f"{engine}/version.py": f'__version__ = "{VERSION}"\n'}
     return {**own, **package, **plan(**script)}
 

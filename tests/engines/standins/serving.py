@@ -1,12 +1,16 @@
-"""HTTP for stand-ins, on asyncio alone: routes, streams of server-sent events, tokens at times of a plan."""
+"""HTTP for stand-ins, a thread a connection: routes, streams of server-sent events, tokens at times of a plan.
 
-import asyncio
+Imports little: every launch of a test starts a server.
+"""
+
 import json
 import os
+import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, BinaryIO, NamedTuple
 
 from standins.script import Script, note_memory
 
@@ -15,34 +19,32 @@ AWAKE_MIB, ASLEEP_MIB = 1000, 150
 Json = dict[str, Any]
 
 
-@dataclass(kw_only=True)
 class State:
     """What a server counts since it began."""
 
-    script: Script
-    speculates: bool
-    began_s: float = field(default_factory=time.monotonic)
-    num_requests: int = 0
-    completed: int = 0
-    generated: int = 0
-    cycles: int = 0
-    running: int = 0
-    first_s: float = 0.0  # of all completed requests together
-    between_s: float = 0.0
-    accept: tuple[float, ...] = ()
-    profiler: Json = field(default_factory=dict)
-    profiled_from: int = 0
-    asleep: bool = False
-    busy_until_s: float = 0.0  # the last request is still being put away
-    body_bytes: int = 0  # of the last request
+    num_requests = 0
+    completed = 0
+    generated = 0
+    cycles = 0
+    running = 0
+    first_s = 0.0  # of all completed requests together
+    between_s = 0.0
+    profiled_from = 0
+    asleep = False
+    busy_until_s = 0.0  # the last request is still being put away
+    body_bytes = 0  # of the last request
+
+    def __init__(self, script: Script, *, speculates: bool, accept: tuple[float, ...], profiler: Json) -> None:
+        self.script, self.speculates, self.accept, self.profiler = script, speculates, accept, profiler
+        self.began_s = time.monotonic()
+        self.counting = threading.Lock()
 
     @property
     def is_ready(self) -> bool:
         return time.monotonic() - self.began_s >= self.script.load_s
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """What a request got so far."""
 
     ids: list[int]
@@ -51,7 +53,7 @@ class Event:
 
 
 Answer = tuple[int, str, bytes]  # status, content type, body
-Stream = AsyncIterator[bytes]
+Stream = Iterator[bytes]
 Route = Callable[[State, Json], "Answer | Stream"]
 
 
@@ -67,18 +69,17 @@ def sse(found: Any) -> bytes:
     return f"data: {found if isinstance(found, str) else json.dumps(found)}\n\n".encode()
 
 
-async def tokens(state: State, prompt: Any, num_tokens: int) -> AsyncIterator[Event]:
+def tokens(state: State, prompt: Any, num_tokens: int) -> Iterator[Event]:
     """Events at their times, and the misbehaviour that falls into a stream: Cut closes it."""
     script = state.script
-    state.num_requests += 1
-    number = state.num_requests
+    number = count_request(state)
     wanted = min(num_tokens, script.stop_after or num_tokens)
     seed = sum(map(ord, json.dumps(prompt)))
     ids: list[int] = []
     begun_s = first_at_s = time.monotonic()
     cycles, credit, due_s = 0, 0.0, begun_s + script.first_s
     while len(ids) < wanted:
-        await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+        time.sleep(max(0.0, due_s - time.monotonic()))
         step = 1 if not ids and state.speculates else script.tokens_per_event
         if ids and state.speculates:
             credit += state.accept[cycles % len(state.accept)]
@@ -95,12 +96,20 @@ async def tokens(state: State, prompt: Any, num_tokens: int) -> AsyncIterator[Ev
         if script.error_after and len(ids) >= script.error_after:
             raise RuntimeError("EngineCore encountered an issue.")
         yield Event(ids=list(ids), cycles=cycles, is_last=len(ids) >= wanted)
-    state.completed += 1
-    state.first_s += first_at_s - begun_s
-    state.between_s += time.monotonic() - first_at_s
-    state.busy_until_s = time.monotonic() + script.busy_s
-    state.generated += len(ids)
-    state.cycles += cycles
+    with state.counting:
+        state.completed += 1
+        state.first_s += first_at_s - begun_s
+        state.between_s += time.monotonic() - first_at_s
+        state.busy_until_s = time.monotonic() + script.busy_s
+        state.generated += len(ids)
+        state.cycles += cycles
+
+
+def count_request(state: State) -> int:
+    """Its number."""
+    with state.counting:
+        state.num_requests += 1
+        return state.num_requests
 
 
 def histograms(engine: str, state: State) -> list[str]:
@@ -120,7 +129,7 @@ def fall_asleep(state: State) -> None:
     state.asleep = True
     note_memory(state.script, ASLEEP_MIB)
     if state.script.dies_asleep_s:
-        asyncio.get_running_loop().call_later(state.script.dies_asleep_s, os._exit, 9)
+        threading.Timer(state.script.dies_asleep_s, os._exit, [9]).start()
 
 
 def wake_up(state: State) -> None:
@@ -135,57 +144,62 @@ def is_refused(state: State) -> bool:
     return int((state.num_requests + 1) * share) > int(state.num_requests * share)
 
 
-async def serve(state: State, routes: dict[str, Route], host: str, port: int) -> None:
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await answer(state, routes, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+def serve(state: State, routes: dict[str, Route], host: str, port: int) -> None:
+    def handle(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(ConnectionError, EOFError), connection, connection.makefile("rwb") as stream:
+            answer(state, routes, stream)
 
-    server = await asyncio.start_server(handle, host, port)
-    note_memory(state.script, AWAKE_MIB)
-    print(f"standin: serving on {port}", flush=True)
-    async with server:
-        await server.serve_forever()
+    with socket.create_server((host, port), backlog=100) as listener:
+        note_memory(state.script, AWAKE_MIB)
+        print(f"standin: serving on {port}", flush=True)
+        while True:
+            threading.Thread(target=handle, args=(listener.accept()[0],), daemon=True).start()
 
 
-async def answer(
-    state: State, routes: dict[str, Route], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    length = next((int(line[15:]) for line in head.splitlines() if line.lower().startswith("content-length:")), 0)
-    body = await reader.readexactly(length)
+def answer(state: State, routes: dict[str, Route], stream: BinaryIO) -> None:
+    first, *lines = head_of(stream)
+    length = next((int(line[15:]) for line in lines if line.lower().startswith("content-length:")), 0)
+    body = stream.read(length)
     state.body_bytes = length
-    path = head.split()[1].partition("?")[0]
+    path = first.split()[1].partition("?")[0]
     route = None if path in state.script.missing else routes.get(path)
     found = as_json({"detail": "Not Found"}, 404) if route is None else route(state, json.loads(body or b"{}"))
     if isinstance(found, tuple):
-        await send_whole(writer, *found)
+        send_whole(stream, *found)
     else:
-        await send_stream(state, writer, found)
+        send_stream(state, stream, found)
 
 
-async def send_whole(writer: asyncio.StreamWriter, status: int, kind: str, body: bytes) -> None:
+def head_of(stream: BinaryIO) -> list[str]:
+    """The lines up to the empty one. Raises EOFError."""
+    lines: list[str] = []
+    while line := stream.readline().decode("latin-1"):
+        if not line.strip():
+            return lines
+        lines.append(line.strip())
+    raise EOFError
+
+
+def send_whole(stream: BinaryIO, status: int, kind: str, body: bytes) -> None:
     head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    writer.write(head.encode() + body)
-    await writer.drain()
+    send(stream, head.encode() + body)
 
 
-async def send_stream(state: State, writer: asyncio.StreamWriter, events: Stream) -> None:
+def send_stream(state: State, stream: BinaryIO, events: Stream) -> None:
     head = ("HTTP/1.1 200 OK", "Content-Type: text/event-stream", "Transfer-Encoding: chunked", "Connection: close")
-    writer.write("\r\n".join([*head, "", ""]).encode())
-    state.running += 1
+    send(stream, "\r\n".join([*head, "", ""]).encode())
+    with state.counting:
+        state.running += 1
     try:
-        async for event in events:
-            writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
-            await writer.drain()
+        for event in events:
+            send(stream, f"{len(event):x}\r\n".encode() + event + b"\r\n")
     finally:
-        state.running -= 1
-    writer.write(b"0\r\n\r\n")
-    await writer.drain()
+        with state.counting:
+            state.running -= 1
+    send(stream, b"0\r\n\r\n")
 
 
-def run(serving: Awaitable[None]) -> None:
-    asyncio.run(serving)  # type: ignore[arg-type]
+def send(stream: BinaryIO, data: bytes) -> None:
+    stream.write(data)
+    stream.flush()

@@ -4,11 +4,10 @@
 """
 
 import argparse
-import gzip
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from standins.script import Script, misbehave_at_start, read_script
@@ -21,10 +20,10 @@ from standins.serving import (
     Stream,
     as_json,
     as_text,
+    count_request,
     fall_asleep,
     histograms,
     is_refused,
-    run,
     serve,
     sse,
     tokens,
@@ -42,10 +41,10 @@ def main(version: str) -> None:
     asked, flags = parser.parse_known_args()
     script = read_script()
     misbehave_at_start(script)
-    state = State(script=script, speculates=asked.speculative_algorithm is not None, accept=accept(script))
+    state = State(script, speculates=asked.speculative_algorithm is not None, accept=accept(script), profiler={})
     told = {**vars(asked), "version": script.version or version, "model_path": script.model or asked.model_path}
     told |= resolved(script, flags)
-    run(serve(state, routes(told), asked.host, int(asked.port)))
+    serve(state, routes(told), asked.host, int(asked.port))
 
 
 def resolved(script: Script, flags: list[str]) -> Json:
@@ -106,6 +105,8 @@ def start_profile(state: State, body: Json) -> Answer:
     """Writes at once what it is scripted to have seen, prefills apart; without a script it has no profiler."""
     if not state.script.trace:
         return as_text("Not Found", 404)
+    import gzip
+
     prefill = [{**event, "dur": 1e9} for event in state.script.trace]
     for stage, events in {"EXTEND": prefill, "DECODE": list(state.script.trace)}.items():
         with gzip.open(os.path.join(body["output_dir"], f"1-TP-0-{stage}.trace.json.gz"), "wt") as stream:
@@ -134,15 +135,15 @@ def generate(state: State, body: Json) -> Answer | Stream:
     if state.asleep:
         return as_text("CUDA error: an illegal memory access was encountered", 500)
     if is_refused(state):
-        state.num_requests += 1
+        count_request(state)
         return as_json({"error": {"message": "too many requests"}}, 500)
     return events(state, body)
 
 
-async def events(state: State, body: Json) -> AsyncIterator[bytes]:
+def events(state: State, body: Json) -> Iterator[bytes]:
     prompt = body.get("input_ids") or body.get("text")
     try:
-        async for event in tokens(state, prompt, body["sampling_params"]["max_new_tokens"]):
+        for event in tokens(state, prompt, body["sampling_params"]["max_new_tokens"]):
             text = " ".join(map(str, event.ids))
             ids = {"output_ids": event.ids} if state.script.ids else {}
             yield sse({"text": text, **ids, "meta_info": meta(state, event, prompt)})

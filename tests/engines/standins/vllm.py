@@ -4,11 +4,10 @@
 """
 
 import argparse
-import gzip
 import json
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 from standins.script import Script, misbehave_at_start, read_script
 from standins.serving import (
@@ -20,10 +19,10 @@ from standins.serving import (
     Stream,
     as_json,
     as_text,
+    count_request,
     fall_asleep,
     histograms,
     is_refused,
-    run,
     serve,
     sse,
     tokens,
@@ -41,11 +40,11 @@ def main(version: str) -> None:
     misbehave_at_start(script)
     config = json.loads(asked.speculative_config or "{}")
     profiler = json.loads(asked.profiler_config or "{}")
-    state = State(script=script, speculates=bool(config), accept=accept(script, config), profiler=profiler)
+    state = State(script, speculates=bool(config), accept=accept(script, config), profiler=profiler)
     paths = routes(script.version or version, script.model or asked.model, bool(profiler))
     paths |= dev_routes() if os.environ.get("VLLM_SERVER_DEV_MODE") == "1" else {}
     paths |= sleep_routes() if asked.enable_sleep_mode and "/reset_prefix_cache" in paths else {}
-    run(serve(state, paths, asked.host, int(asked.port)))
+    serve(state, paths, asked.host, int(asked.port))
 
 
 def dev_routes() -> dict[str, Route]:
@@ -87,7 +86,7 @@ def routes(version: str, model: str, profiled: bool) -> dict[str, Route]:
         if state.asleep:
             return as_json({"error": {"message": "The model is sleeping.", "code": 503}}, 503)
         if is_refused(state):
-            state.num_requests += 1
+            count_request(state)
             return as_json({"error": {"message": "EngineCore encountered an issue.", "code": 500}}, 500)
         return events(state, body, model)
 
@@ -118,6 +117,8 @@ def stop_profile(state: State, _: Json) -> Answer:
     traced = max(0, min(asked["max_iterations"] or ran, ran - asked["delay_iterations"]))
     events = [{**one, "ts": 1e4 * step} for step in range(traced) for one in (mark, *state.script.trace)]
     os.makedirs(asked["torch_profiler_dir"], exist_ok=True)
+    import gzip
+
     with gzip.open(os.path.join(asked["torch_profiler_dir"], "rank0.1.pt.trace.json.gz"), "wt") as stream:
         json.dump({"traceEvents": events}, stream)
     return as_text("")
@@ -147,10 +148,10 @@ def counter(name: str, value: float, more: str = "") -> list[str]:
     ]
 
 
-async def events(state: State, body: Json, model: str) -> AsyncIterator[bytes]:
+def events(state: State, body: Json, model: str) -> Iterator[bytes]:
     count = 0
     try:
-        async for event in tokens(state, body["prompt"], body["max_tokens"]):
+        for event in tokens(state, body["prompt"], body["max_tokens"]):
             yield sse(chunk(model, event, event.ids[count:], has_ids=state.script.ids))
             count = len(event.ids)
     except RuntimeError as error:
