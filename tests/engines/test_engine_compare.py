@@ -92,11 +92,11 @@ def test_an_engine_that_is_not_the_one_that_was_started_makes_the_comparison_inv
         ({"pinned_args": {"plain": "'unclosed"}}, "No closing quotation"),
     ],
 )
-def test_a_parameter_that_cannot_be_is_wrong_usage_before_any_server_is_started(tmp_path, setting, said):
+def test_a_parameter_that_cannot_be_is_wrong_usage_before_any_server_is_started(tmp_path, here, setting, said):
     """The last one is that of the second of two modes, whose server would be started after the first one's."""
     project = engine_project(tmp_path, "sglang", pids=str(tmp_path / "pids"))
     modes = ("--modes", "both", *EAGLE3)
-    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang-eagle3", *modes, *sets(**setting), code=2)
+    done = here(project, "run", "HEAD", "--trials", "1", "-w", "sglang-eagle3", *modes, *sets(**setting), code=2)
     (line,) = (line for line in done.stderr.splitlines() if said in line)
     assert line.startswith("error: ")
     assert "Traceback" not in done.stderr
@@ -104,9 +104,9 @@ def test_a_parameter_that_cannot_be_is_wrong_usage_before_any_server_is_started(
     assert not (tmp_path / "pids").exists()
 
 
-def test_a_folder_that_a_commit_lacks_is_told_in_one_line(tmp_path):
+def test_a_folder_that_a_commit_lacks_is_told_in_one_line(tmp_path, here):
     project = engine_project(tmp_path, "sglang")
-    done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets(workdir="python"), code=5)
+    done = here(project, "run", "HEAD", "--trials", "1", "-w", "sglang", *sets(workdir="python"), code=5)
     assert "workdir 'python' is no folder of this checkout" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -128,12 +128,12 @@ def stored_trials(project):
         return store.trials(campaign.id)
 
 
-def test_the_price_list_of_a_large_model_needs_no_gpu(tmp_path):
+def test_the_price_list_of_a_large_model_needs_no_gpu(tmp_path, here):
     project = engine_project(tmp_path, "sglang")
     project.git("tag", "v0.5.6")
     project.commit(plan(gap_s=0.003))
     arguments = ("compare", "v0.5.6", "main", "--repo", str(project.repo), "-w", "sglang-kimi-eagle3", "--plan-only")
-    said = project.run(*arguments, cwd=tmp_path).stdout
+    said = here(project, *arguments, cwd=tmp_path).stdout
     assert "a launch: 13 min to load, 60 s measured" in " ".join(said.split()), said
     assert "earliest REGRESSION" in said
 
@@ -165,21 +165,21 @@ def test_running_servers_are_measured_with_a_weaker_promise_that_is_said(running
     assert "agrees" in project.run("replay", "latest").stdout
 
 
-def test_a_url_where_nobody_listens_is_wrong_usage(tmp_path):
+def test_a_url_where_nobody_listens_is_wrong_usage(tmp_path, here):
     project = engine_project(tmp_path, "vllm")
     url = f"http://127.0.0.1:{free_port('127.0.0.1')}"
-    done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", "--url", url, *sets(), code=2)
+    done = here(project, "compare", "HEAD", "HEAD", "-w", "vllm", "--url", url, *sets(), code=2)
     assert f"error: params: url is '{url}', and nobody answers there: [Errno 111] Connection refused" in done.stderr
 
 
-def test_one_running_server_against_one_of_our_own_is_refused(tmp_path):
+def test_one_running_server_against_one_of_our_own_is_refused(tmp_path, here):
     project = engine_project(tmp_path, "vllm")
     options = ("--head-set", "url=http://127.0.0.1:1", *sets())
-    done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", *options, code=2)
+    done = here(project, "compare", "HEAD", "HEAD", "-w", "vllm", *options, code=2)
     assert "only head is a running server" in done.stderr
     running = ("--set", "url=http://127.0.0.1:1", *sets())
     project.commit(plan(gap_s=0.003))
-    done = project.run("bisect", "HEAD~1", "HEAD", "-w", "vllm", *running, code=2)
+    done = here(project, "bisect", "HEAD~1", "HEAD", "-w", "vllm", *running, code=2)
     assert "a url is one that runs" in done.stderr
 
 

@@ -66,6 +66,7 @@ def test_words_of_an_earlier_start_in_the_same_log_are_not_this_one_s(tmp_path):
 
 def test_a_server_that_dies_with_a_traceback_is_told_in_a_line_of_its_own_words(tmp_path):
     project = engine_project(tmp_path, "sglang", raise_at_start="no kernel image is available")
+    project.write({"perfguard.toml": "[policy]\nmax_retries = 0\n"})
     done = project.run("run", "HEAD", "--trials", "1", "-w", "sglang", *sets(), code=4)
     said = " ".join((done.stdout + done.stderr).split())
     assert (

@@ -119,10 +119,10 @@ def take(port, pids, found):
             time.sleep(0.05)
 
 
-def test_a_taken_port_ends_a_comparison_as_wrong_usage_with_one_line(tmp_path):
+def test_a_taken_port_ends_a_comparison_as_wrong_usage_with_one_line(tmp_path, here):
     project = engine_project(tmp_path, "vllm", pids=str(tmp_path / "pids"))
     with held() as (process, port):
-        done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", *sets(port=port), code=2)
+        done = here(project, "compare", "HEAD", "HEAD", "-w", "vllm", *sets(port=port), code=2)
     assert f"params: port {port} is held by process {process.pid}" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "pids").exists()

@@ -89,9 +89,9 @@ def test_a_draft_that_is_accepted_makes_too_few_cycles_of_enough_tokens(tmp_path
     assert result["engine"]["ngram"]["trace"]["error"].startswith("the longest answer came in 11 events, and 20 cycles")
 
 
-def test_answers_that_are_too_short_to_be_traced_are_wrong_usage_before_a_server_is_started(tmp_path):
+def test_answers_that_are_too_short_to_be_traced_are_wrong_usage_before_a_server_is_started(tmp_path, here):
     project = engine_project(tmp_path, "vllm", pids=str(tmp_path / "pids"))
-    done = project.run("compare", "HEAD", "HEAD", "-w", "vllm", "--trace", *sets(tokens=22), code=2)
+    done = here(project, "compare", "HEAD", "HEAD", "-w", "vllm", "--trace", *sets(tokens=22), code=2)
     assert "fewer steps than the 23 that this takes" in done.stderr
     assert not (tmp_path / "pids").exists()
 

@@ -148,10 +148,10 @@ def visitor(project, trial):
     return None
 
 
-def test_the_price_list_counts_two_loads_and_windows_that_wake(tmp_path):
+def test_the_price_list_counts_two_loads_and_windows_that_wake(tmp_path, here):
     project = two_commits(tmp_path, "sglang", {}, {"gap_s": 0.003})
     asked = ("-w", "sglang-kimi-eagle3", *SCOPE, "--plan-only")
-    said = project.run("compare", "HEAD~1", "HEAD", *asked).stdout
+    said = here(project, "compare", "HEAD~1", "HEAD", *asked).stdout
     # 2400 s may pass until it is ready; a third is assumed. Two loads and two first windows: 29.7 min.
     assert "two servers load once, 13 min each" in said
     assert "a launch: 30 s to load, 60 s measured" in said
@@ -216,7 +216,7 @@ def test_ctrl_c_while_a_resident_still_loads_ends_it(tmp_path):
         (("-w", "vllm", "--slow-rate", "10%"), "a running server is not launched again"),
     ],
 )
-def test_what_residents_cannot_give_is_refused_before_anything_is_started(tmp_path, options, said):
+def test_what_residents_cannot_give_is_refused_before_anything_is_started(tmp_path, here, options, said):
     project = two_commits(tmp_path, "vllm", {}, {"gap_s": 0.003})
-    done = project.run("compare", "HEAD~1", "HEAD", *SCOPE, *options, *sets(), code=2)
+    done = here(project, "compare", "HEAD~1", "HEAD", *SCOPE, *options, *sets(), code=2)
     assert said in " ".join(done.stderr.split())

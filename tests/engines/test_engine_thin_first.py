@@ -47,13 +47,13 @@ def test_a_slice_is_followed_by_one_block_of_launches_at_full_size_and_both_name
     assert "kept no share of alpha back" in refused.stderr
 
 
-def test_the_price_list_says_what_the_block_costs_and_how_to_leave_it_out(tmp_path):
+def test_the_price_list_says_what_the_block_costs_and_how_to_leave_it_out(tmp_path, here):
     project = two_commits(tmp_path, {}, {"gap_s": 0.003})
     asked = ("compare", "HEAD~1", "HEAD", "--plan-only", "-w", "sglang-kimi-eagle3", "--thin", "layers=8")
     # 800 s of load and 60 s measured are assumed where nothing is stored: six launches.
     line = "then one block at full size: 6 launches (2 unmeasured), about 86 min: SUSPECT with odds at most"
-    assert line in project.run(*asked).stdout
-    assert "full size" not in project.run(*asked, "--no-full-size").stdout
+    assert line in here(project, *asked).stdout
+    assert "full size" not in here(project, *asked, "--no-full-size").stdout
     assert campaigns(project) == []
 
 
