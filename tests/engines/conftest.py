@@ -21,7 +21,7 @@ def python_of_the_tests(monkeypatch):
 
 @pytest.fixture
 def here(monkeypatch, capsys):
-    """Project.run in this process, for what is only planned, or refused: most of such a command is its start."""
+    """Project.run in this process, for what measures nothing: most of such a command is its start."""
 
     def run_here(
         project: Project, *arguments: str, code: int = 0, cwd: Path | None = None

@@ -154,7 +154,7 @@ def running(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_running_servers_are_measured_with_a_weaker_promise_that_is_said(running):
+def test_running_servers_are_measured_with_a_weaker_promise_that_is_said(running, here):
     project, url = running
     comparison = project.compare("-w", "vllm", "--url", url, *sets(), code=(0, 3), base="HEAD", head="HEAD")
     assert comparison["scope"] == "attached"
@@ -162,7 +162,7 @@ def test_running_servers_are_measured_with_a_weaker_promise_that_is_said(running
     assert f"both sides asked one and the same server, {url}" in texts(comparison)
     assert "(scope attached: servers that were running already)" in comparison["sentence"]
     assert "only launches of our own" in comparison["conclusions"]["can"]
-    assert "agrees" in project.run("replay", "latest").stdout
+    assert "agrees" in here(project, "replay", "latest").stdout
 
 
 def test_a_url_where_nobody_listens_is_wrong_usage(tmp_path, here):

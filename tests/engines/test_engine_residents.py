@@ -52,7 +52,7 @@ def pids_of(path):
     return [int(pid) for pid in path.read_text().split()]
 
 
-def test_each_side_is_started_once_and_a_change_is_suspected_at_most(tmp_path):
+def test_each_side_is_started_once_and_a_change_is_suspected_at_most(tmp_path, here):
     """Seven times the time of an event: no busy machine hides it, and still it is no REGRESSION."""
     base, head = (tmp_path / side for side in ("base", "head"))
     project = two_commits(tmp_path, "vllm", {"gap_s": 0.004, "pids": str(base)}, {"gap_s": 0.03, "pids": str(head)})
@@ -69,7 +69,7 @@ def test_each_side_is_started_once_and_a_change_is_suspected_at_most(tmp_path):
     assert seen == {("base", pids_of(base)[-1]), ("head", pids_of(head)[-1])}
     assert not any(is_alive(pid) for _, pid in seen)
     assert all("--enable-sleep-mode" in t.record["engine"]["load"]["command"] for t in trials)
-    assert "agrees" in project.run("replay", comparison["id"]).stdout
+    assert "agrees" in here(project, "replay", comparison["id"]).stdout
     assert list((project.cache / "work").iterdir()) == []
 
 
