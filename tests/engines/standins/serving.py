@@ -1,10 +1,11 @@
-"""HTTP for stand-ins, a thread a connection: routes, streams of server-sent events, tokens at times of a plan.
+"""HTTP for stand-ins, on threads: routes, streams of server-sent events, tokens at times of a plan.
 
 Imports little: every launch of a test starts a server.
 """
 
 import json
 import os
+import signal
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from standins.script import Script, note_memory
 
 AWAKE_MIB, ASLEEP_MIB = 1000, 150
+NUM_THREADS = 16  # as many requests at a time
 
 Json = dict[str, Any]
 
@@ -145,16 +147,22 @@ def is_refused(state: State) -> bool:
 
 
 def serve(state: State, routes: dict[str, Route], host: str, port: int) -> None:
-    def handle(connection: socket.socket) -> None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with suppress(ConnectionError, EOFError), connection, connection.makefile("rwb") as stream:
-            answer(state, routes, stream)
-
     with socket.create_server((host, port), backlog=100) as listener:
         note_memory(state.script, AWAKE_MIB)
         print(f"standin: serving on {port}", flush=True)
+        for _ in range(NUM_THREADS):  # beforehand: on a busy machine the first token would wait for its thread
+            threading.Thread(target=handle, args=(state, routes, listener), daemon=True).start()
         while True:
-            threading.Thread(target=handle, args=(listener.accept()[0],), daemon=True).start()
+            signal.pause()  # their handlers run here
+
+
+def handle(state: State, routes: dict[str, Route], listener: socket.socket) -> None:
+    """One connection after the other."""
+    while True:
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(ConnectionError, EOFError), connection, connection.makefile("rwb") as stream:
+            answer(state, routes, stream)
 
 
 def answer(state: State, routes: dict[str, Route], stream: BinaryIO) -> None:
