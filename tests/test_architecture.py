@@ -190,6 +190,13 @@ def test_starting_the_command_line_imports_nothing_heavy():
     assert result.stdout.strip() == "[]"
 
 
+def test_scipy_is_imported_by_what_takes_a_quantile_and_not_by_what_measures():
+    """It takes a fifth of a second, and scipy.stats a whole one: longer than a launch of a small program."""
+    code = "import sys, perfguard.experiment, perfguard.single, perfguard.explain; print('scipy' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
 def test_the_runner_protocol_needs_the_standard_library_only():
     code = (
         "import sys; before = set(sys.modules); import perfguard.protocol;"

@@ -60,6 +60,13 @@ def test_one_that_is_told_to_end_is_waited_for_beyond_the_grace(short_waits):
         assert processes.is_ending(process.pid)
 
 
+def test_a_port_is_refused_where_nobody_listens_and_nowhere_else():
+    with held() as (_, port):
+        assert not ports.is_refused("127.0.0.1", port)
+    assert ports.is_refused("127.0.0.1", port)
+    assert not ports.is_refused("a..b", port)  # no name of a host: nothing is known
+
+
 def test_one_that_gives_back_its_memory_is_ending(monkeypatch):
     """The line as the kernel wrote it while half a gigabyte went back, in 40 ms, after _exit: no signal is pending."""
     line = "R 1 31693 31693 0 -1 4195340 350 0 0 0 2 9 0 0 20 0 1 0 5110"
