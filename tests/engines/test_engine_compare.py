@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from engine_support import codes, codes_of, compared, engine_project, is_alive, plan, rows, sets, texts, wait_for
+from engine_support import codes, compared, engine_project, is_alive, plan, rows, sets, texts, wait_for
 
 from perfguard.store import open_store
 from runners.engines.processes import free_port
@@ -75,8 +75,8 @@ def test_an_older_version_is_compared_with_a_newer_one_that_calls_things_otherwi
 
 def test_an_engine_that_is_not_the_one_that_was_started_makes_the_comparison_invalid(tmp_path):
     project = two_commits(tmp_path, "vllm", {}, {"version": "0.5.5"})
-    comparison = project.compare("-w", "vllm", *sets(), code=4)
-    assert codes_of(comparison) == ["wrong_engine"]
+    comparison = compared(project, "-w", "vllm", *sets(), is_void=True)
+    assert codes(comparison) == ["wrong_engine"]
     assert "first run of head: the server on port" in texts(comparison)
     assert "says it is version 0.5.5; this side's is 0.5.6" in texts(comparison)
 

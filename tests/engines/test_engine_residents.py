@@ -102,7 +102,7 @@ def test_a_server_that_does_not_sleep_or_does_not_wake_makes_the_comparison_inva
     script, path = gpu
     pids = tmp_path / "pids"
     project = two_commits(tmp_path, engine, {**script, "pids": str(pids)}, {**script, **fault, "pids": str(pids)})
-    comparison = project.compare("-w", engine, *SCOPE, *sets(), code=4, PATH=path)
+    comparison = compared(project, "-w", engine, *SCOPE, *sets(), is_void=True, PATH=path)
     assert code in codes(comparison), texts(comparison)
     assert said in texts(comparison)
     assert not any(map(is_alive, pids_of(pids)))
@@ -110,7 +110,7 @@ def test_a_server_that_does_not_sleep_or_does_not_wake_makes_the_comparison_inva
 
 def test_a_server_that_dies_while_the_other_is_measured_ends_it_without_further_windows(tmp_path):
     project = two_commits(tmp_path, "vllm", {"dies_asleep_s": 4.0}, {"gap_s": 0.2})
-    comparison = project.compare("-w", "vllm", *SCOPE, *sets(), code=4)
+    comparison = compared(project, "-w", "vllm", *SCOPE, *sets(), is_void=True)
     assert "resident server of base: the engine died" in texts(comparison)
     assert len([t for t in stored(project, comparison) if t.status == "invalid"]) == 1
 
@@ -161,7 +161,7 @@ def test_the_price_list_counts_two_loads_and_windows_that_wake(tmp_path, here):
 def test_what_cannot_be_told_is_no_sleep(tmp_path):
     """SGLang has no words for it, and here is no GPU."""
     project = two_commits(tmp_path, "sglang", {}, {"gap_s": 0.003})
-    comparison = project.compare("-w", "sglang", *SCOPE, *sets(), code=4, PATH="/usr/bin:/bin")
+    comparison = compared(project, "-w", "sglang", *SCOPE, *sets(), is_void=True, PATH="/usr/bin:/bin")
     assert "nothing tells that it sleeps" in texts(comparison)
 
 
