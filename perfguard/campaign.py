@@ -17,7 +17,7 @@ from perfguard.machine.host import machine_fingerprint
 from perfguard.modes import of_mode
 from perfguard.policy import Policy
 from perfguard.records import Arm, Campaign, Revision, Scope, Side, Workload
-from perfguard.scopes import ATTACHED, RESIDENT, check_scope, effective_scope, scoped_policy
+from perfguard.scopes import ATTACHED, RESIDENT, check_scope, effective_scope, refuse_of_a_start, scoped_policy
 from perfguard.subject.repository import Repository
 from perfguard.trial.readings import check_read
 from perfguard.trial.secrets import refuse_secret_settings, refuse_secrets, scrub, secret_values
@@ -75,6 +75,8 @@ def campaign_of(request: Request, arms: tuple[Arm, ...], repository: Repository)
         raise UsageError(f"--scope resident: {what}", "--scope full")
     if scope == ATTACHED and request.kind == "bisect":
         raise UsageError("a bisect starts servers of many commits, and a url is one that runs", "leave the url out")
+    if scope == ATTACHED:
+        refuse_of_a_start(request.workload, arms, request.pin_args)
     check_scope(scope, request.workload, arms, request.policy)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     return Campaign(

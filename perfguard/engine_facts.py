@@ -71,14 +71,15 @@ def engine_json(trials: Sequence[Trial], *, is_pinned: bool = False) -> dict[str
 def trace_lines(trials: Sequence[Trial]) -> list[str]:
     """What the engines' own profilers showed, side by side, one line a mode: behind the last window of each side.
 
-    A trial whose trace did not come is passed over for an earlier one; where none did, the last says why.
+    A trial whose trace did not come is passed over for an earlier one, and why it did not is told.
     """
     told: dict[str, dict[Side, Mapping[str, Any]]] = {}
     for trial in trials:
         for mode, record in (trial.record.get("engine") or {}).items():
             trace = record.get("trace") if trial.status == "ok" else None
-            if trace and ("seconds" in trace or "seconds" not in told.get(mode, {}).get(trial.side, {})):
-                told.setdefault(mode, {})[trial.side] = trace
+            if trace:
+                of_mode = told.setdefault(mode, {})
+                of_mode[trial.side] = trace if "seconds" in trace else {**of_mode.get(trial.side, {}), **trace}
     return [_trace_line(mode, by_side) for mode, by_side in told.items()]
 
 
@@ -89,7 +90,11 @@ def lacks_trace(trial: Trial) -> bool:
 
 def _trace_line(mode: str, by_side: Mapping[Side, Mapping[str, Any]]) -> str:
     seconds = {side: by_side.get(side, {}).get("seconds", {}) for side in SIDES}
-    problems = [f"{side}: {one['error']}" for side, one in by_side.items() if one.get("error")]
+    problems = [
+        f"{side}: {'of an earlier launch, the last: ' if 'seconds' in one else ''}{one['error']}"
+        for side, one in by_side.items()
+        if "error" in one
+    ]
     names = list(dict.fromkeys([*seconds["base"], *seconds["head"]]))
     both = ("/".join(_millis(seconds[side].get(name)) for side in SIDES) for name in names)
     parts = [f"{name.removesuffix('_s').replace('_', '-')} {pair}" for name, pair in zip(names, both, strict=True)]

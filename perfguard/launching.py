@@ -19,7 +19,8 @@ from perfguard.holding import InHand
 from perfguard.judging import WARM_STAGE
 from perfguard.modes import are_compared, shared
 from perfguard.pinned_args import pins_of_first_runs
-from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial
+from perfguard.protocol import TRACE_LIMIT_S
+from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial, Workload
 from perfguard.scopes import RESIDENT
 from perfguard.stats.plan import order_of_modes
 from perfguard.subject.buildcache import Provided
@@ -39,7 +40,7 @@ class Launcher:
     """Starts trials of one campaign. `builds` grows as builds are asked for: (side, number) -> folder.
 
     `pinned` grows when head's engine is told to run with base's arguments: words of its command line, by mode.
-    `untraced`: sides of which a first run brought no trace. `residents`: servers that are kept, in scope resident; they
+    `untraced`: sides of which a launch brought no trace. `residents`: servers that are kept, in scope resident; they
     end with `launching`. `machine` watches each launch; without one nothing is recorded of the machine.
     """
 
@@ -84,8 +85,6 @@ class Launcher:
         slot = 0 if arm.side == "base" else 1
         failed = self._keep(arm, number, slot, attempt) if self.campaign.scope == RESIDENT else None
         trial = failed or self._launch(arm, number, stage=WARM_STAGE, block=number, slot=slot, attempt=attempt)
-        if lacks_trace(trial):
-            self.untraced.add(arm.side)
         record = {**trial.record, "checkout": str(self.builds[arm.side, number].checkout)}
         if self.campaign.workload.setup:
             record["built"] = _built(self.provided[arm.side, number])
@@ -149,7 +148,10 @@ class Launcher:
             run = partial(run_command, request, probe=stage == WARM_STAGE)
         else:
             run = partial(run_ranks, request, bundle=bundle_root())
-        return self._watched(request, lambda: (run(),))[0]
+        trial = self._watched(request, lambda: (run(),))[0]
+        if lacks_trace(trial):
+            self.untraced.add(arm.side)
+        return trial
 
     def _watched(self, request: TrialRequest, launch: Callable[[], Sequence[Trial]]) -> tuple[Trial, ...]:
         trials = self.machine.watched({**os.environ, **request.arm.env}, launch)
@@ -162,10 +164,8 @@ class Launcher:
         again = f"-{datetime.now(UTC):%H%M%S%f}" if stage == WARM_STAGE else ""
         trial_id = f"{self.campaign.id}-s{stage}b{block}t{slot}a{attempt}{again}"
         workload = arm_workload(self.campaign, arm)
-        if stage != WARM_STAGE and self.untraced:
-            # Waiting in each launch for what does not come takes minutes. Neither side then has a profiler behind its
-            # window: what one launch leaves to the next must not tell the sides apart.
-            workload = replace(workload, params={**workload.params, "trace": False})
+        if workload.params.get("trace"):
+            workload = self._traced(workload, is_measured=stage != WARM_STAGE)
         if self.pinned and arm.side == "head":
             workload = replace(workload, params={**workload.params, "pinned_args": dict(self.pinned)})
         modes = order_of_modes(self.campaign.seed, trial_id, workload.modes)
@@ -186,6 +186,17 @@ class Launcher:
             seed=self.campaign.seed,
             cache_state=state_of(build.caches),
         )
+
+
+    def _traced(self, workload: Workload, *, is_measured: bool) -> Workload:
+        """With as much time as a trace may take, which is no part of what a trial may take; or without a trace.
+
+        Waiting in each launch for what does not come takes minutes. Neither side then has a profiler behind its window:
+        what one launch leaves to the next must not tell the sides apart.
+        """
+        if is_measured and self.untraced:
+            return replace(workload, params={**workload.params, "trace": False})
+        return replace(workload, timeout_s=workload.timeout_s + TRACE_LIMIT_S * max(1, len(workload.modes)))
 
 
 @contextmanager

@@ -36,6 +36,10 @@ class ProtocolError(ValueError):
     """A spec or result that does not hold to the format; the message names file and field."""
 
 
+# What a runner may take behind the measured part to profile one mode (params.trace); its launch is given as much more.
+TRACE_LIMIT_S = 120.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """What one launch has to do. The same file serves every rank.

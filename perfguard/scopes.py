@@ -68,6 +68,8 @@ WORDS: Mapping[Scope, tuple[str, Reason]] = {
 ENGINES_THAT_SLEEP = ("sglang", "vllm")
 # Parameters of a launch that a resident, which is launched once, has no use for.
 OF_A_LAUNCH: Mapping[str, str] = {"age_s": "--age", "trace": "--trace", "port": "a fixed port"}
+# Parameters of a server that is started for the campaign.
+OF_A_START: Mapping[str, str] = {"age_s": "--age", "trace": "--trace", "thin_layers": "--thin"}
 # Codes of trials after which no further window of a resident means anything.
 RESIDENT_ENDS = frozenset({"engine_died", "not_asleep", "not_awake", "engine_left_behind"})
 
@@ -113,6 +115,13 @@ def _check_residents(workload: Workload, arms: Sequence[Arm]) -> None:
             raise UsageError(
                 f"--scope resident: {option} is of a launch, and servers are launched once", "--scope full"
             )
+
+
+def refuse_of_a_start(workload: Workload, arms: Sequence[Arm], pin_args: str) -> None:
+    """Raises UsageError for what is done to a server of our own: one that runs is asked, and nothing else."""
+    given = [option for name, option in OF_A_START.items() if any(_engine_param(workload, arm, name) for arm in arms)]
+    for option in [*given, *(["--pin-args"] if pin_args else [])]:
+        raise UsageError(f"{option} is about a server that is started, and a url is one that runs", "leave it out")
 
 
 def effective_scope(asked: Scope, workload: Workload, arms: Sequence[Arm]) -> Scope:

@@ -28,8 +28,6 @@ def engine_workload(workload: Workload, asked: Mapping[str, Any]) -> Workload:
         raise UsageError(f"{given[0]} is for engines, and {workload.name} is none", "perfguard workloads")
     if pinned not in ("", "base"):
         raise UsageError(f"--pin-args {pinned!r}: only base's arguments can be pinned", "--pin-args base")
-    if workload.params.get("url"):
-        raise UsageError(f"{given[0]} is about a server that is started, and a url is one that runs", "leave it out")
     changed = aged(thinned(workload, thin), age)
     return with_params(changed, {"trace": True}) if asked.get("trace") else changed
 

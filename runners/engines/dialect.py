@@ -60,12 +60,15 @@ class Profiler:
     """The engine's own profiler, behind POST /start_profile.
 
     `body`: (folder, cycles) -> what is asked there. `start`: what the server has to be started with for it, for
-    (start, folder, cycles, steps to leave out in front of them). `is_stopped`: it writes its trace when it is told to
-    stop, if it has not before. `other_files`: names of traces that hold no decoding.
+    (start, folder, cycles, steps to leave out in front of them); `known_by`: a file of the package, and what stands in
+    it where the version knows these words. `is_stopped`: it writes its trace when it is told to stop, if it has not
+    before. `first_rank`: how traces of rank 0 are called, `other_files`: those that hold no decoding.
     """
 
     body: Callable[[Path, int], dict[str, Any]]
+    first_rank: re.Pattern[str]
     start: Callable[[Start, Path, int, int], Start] | None = None
+    known_by: tuple[str, str] | None = None
     is_stopped: bool = False
     other_files: re.Pattern[str] | None = None
 

@@ -17,6 +17,7 @@ VOLATILE = frozenset(
         "observability_config", "cache_dir", "local_cache_dir", "debug_dump_path", "compilation_time",
         "enabled_custom_ops", "disabled_custom_ops", "traced_files", "static_forward_context", "last_gen_throughput",
         "memory_usage", "disaggregation_bootstrap_port", "engine_info_bootstrap_port", "decrypted_config_file",
+        "profiler_config", "torch_profiler_dir",
     }
 )  # fmt: skip
 # Never recorded, whatever they hold.

@@ -6,23 +6,27 @@ Must not be used where something is still to be measured on the same server: a p
 import gzip
 import http.client
 import json
+import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from perfguard.protocol import TRACE_LIMIT_S
 from runners.contract import ParamsError
 from runners.engines.dialect import Dialect, Profiler, Start
 from runners.engines.params import EngineParams
 from runners.engines.records import Observation
-from runners.engines.server import Server
+from runners.engines.server import Server, exit_code
 from runners.engines.traces import num_steps, summed
 
 CYCLES = 20
-# Writing a trace of a large server takes a while after it was stopped.
-WAIT_S, LOOK_S, ASK_S = 120.0, 0.5, 120.0
+LOOK_S = 0.5
 # What traces of other ranks may take behind a whole one that holds nothing: an engine on a processor has no kernel.
 OTHERS_S = 5.0
+# Read as a whole it takes several times as much memory.
+MOST_BYTES = 2**30
 UNKNOWN = "a server of kind {} has no profiler that is known"
 
 
@@ -37,9 +41,7 @@ def num_needed(concurrency: int) -> int:
 
 
 def refuse_short(params: EngineParams) -> None:
-    """Raises ParamsError where even one token a step would make too few steps, or the server outlives the trial."""
-    if params.trace and params.url:
-        raise ParamsError("params: trace slows down a server of which more is measured: leave out trace, or url")
+    """Raises ParamsError where even one token a step would make too few steps."""
     needed = num_needed(params.concurrency)
     if params.trace and params.tokens < needed:
         text = (
@@ -48,22 +50,59 @@ def refuse_short(params: EngineParams) -> None:
         raise ParamsError(f"params: trace profiles {CYCLES} cycles behind the prefills, and {text} that this takes")
 
 
-def profiled_start(start: Start, dialect: Dialect, folder: Path, concurrency: int) -> Start:
-    if dialect.profiler is None or dialect.profiler.start is None:
+def profiled_start(start: Start, dialect: Dialect, folder: Path, concurrency: int, package: Path | None) -> Start:
+    """As it was where this version has no such words: then it is started all the same, and has no profiler."""
+    profiler = dialect.profiler
+    if profiler is None or profiler.start is None or not _knows(profiler, package):
         return start
-    return dialect.profiler.start(start, folder, CYCLES, num_skipped(concurrency))
+    return profiler.start(start, folder, CYCLES, num_skipped(concurrency))
+
+
+def _knows(profiler: Profiler, package: Path | None) -> bool:
+    """True as well where the file cannot be read: the package is laid out otherwise."""
+    if profiler.known_by is None or package is None:
+        return True
+    name, words = profiler.known_by
+    try:
+        return words in (package / name).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
 
 
 def profile(
     server: Server, dialect: Dialect, folder: Path, concurrency: int, drive: Callable[[], Observation]
 ) -> dict[str, Any]:
-    """{"cycles", "seconds": a cycle, "file"}, or {"error"}: a trace that does not come costs no trial.
+    """{"cycles", "seconds": a cycle, "file"}, or {"error"}: whatever goes wrong with a trace, it costs no trial.
 
-    `drive` sends the requests whose cycles are traced, `concurrency` at a time.
+    `drive` sends the requests whose cycles are traced, `concurrency` at a time. Takes TRACE_LIMIT_S at most.
     """
     profiler = dialect.profiler
     if profiler is None:
         return {"error": UNKNOWN.format(dialect.name)}
+    known = profiler  # for the closure
+    return _within(TRACE_LIMIT_S, lambda: _profile(server, known, folder, concurrency, drive))
+
+
+def _within(limit_s: float, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What `work` gives, or why it gives nothing. One that is late goes on until the server that it asks has ended."""
+    found: list[dict[str, Any]] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except Exception as error:  # a damaged trace fails in as many ways as there are parsers
+            found.append({"error": f"{type(error).__name__}: {error}"[:200]})
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    return found[0] if found else {"error": f"no trace within {limit_s:g} s"}
+
+
+def _profile(
+    server: Server, profiler: Profiler, folder: Path, concurrency: int, drive: Callable[[], Observation]
+) -> dict[str, Any]:
+    until_s = time.monotonic() + TRACE_LIMIT_S - OTHERS_S
     folder.mkdir(parents=True, exist_ok=True)
     status, said = _post(server, "/start_profile", profiler.body(folder, CYCLES))
     if status != 200:
@@ -72,7 +111,7 @@ def profile(
     if profiler.is_stopped:
         _post(server, "/stop_profile", {})
     short = too_short(seen, concurrency)
-    return {"error": short} if short else read_trace(folder, profiler)
+    return {"error": short} if short else read_trace(folder, profiler, until_s, lambda: exit_code(server) is not None)
 
 
 def too_short(seen: Observation, concurrency: int) -> str:
@@ -89,31 +128,54 @@ def too_short(seen: Observation, concurrency: int) -> str:
     )
 
 
-def read_trace(folder: Path, profiler: Profiler) -> dict[str, Any]:
-    """The trace of the first rank, once it is whole."""
-    until_s = time.monotonic() + WAIT_S
-    problem = "no trace was written"
+def read_trace(folder: Path, profiler: Profiler, until_s: float, is_gone: Callable[[], bool]) -> dict[str, Any]:
+    """The trace of rank 0, once it is whole. `until_s`: of the monotonic clock. `is_gone`: nobody writes any more."""
+    problem, seen_s = "no trace was written", float("inf")
     while time.monotonic() < until_s:
-        for path in sorted(folder.rglob("*.json*")):
-            if profiler.other_files is not None and profiler.other_files.search(path.name):
-                continue
+        is_last = is_gone()
+        files = traces_in(folder, profiler)
+        seen_s = min(seen_s, time.monotonic()) if files else seen_s
+        firsts = [path for path in files if profiler.first_rank.search(path.name)]
+        # Of any rank only if rank 0 is late for good: another one waits for it, and that looks like work.
+        path = next(iter(firsts or (files if time.monotonic() - seen_s > OTHERS_S or is_last else [])), None)
+        if path is not None:
             try:
-                trace = json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
-            except (OSError, EOFError, ValueError) as error:
-                problem = f"{path.name}: {error}"
-                continue
-            cycles = num_steps(trace) or CYCLES
-            seconds = summed(trace, cycles)
-            if seconds:
-                return {"cycles": cycles, "seconds": seconds, "file": path.name}
-            problem = f"{path.name} holds no kernel of a device"
-            until_s = min(until_s, time.monotonic() + OTHERS_S)
+                found = sums_of(path)
+            except (OSError, EOFError, ValueError, zlib.error) as error:  # not whole yet, or never
+                found = {"error": f"{path.name}: {error}"}
+            else:
+                until_s = min(until_s, time.monotonic() + OTHERS_S)
+            if "seconds" in found:
+                return found
+            problem = found["error"]
+        if is_last:
+            return {"error": f"{problem}, and the server has ended"}
         time.sleep(LOOK_S)
     return {"error": problem}
 
 
+def traces_in(folder: Path, profiler: Profiler) -> list[Path]:
+    """Those that may hold decoding, by name."""
+    other = profiler.other_files
+    return [path for path in sorted(folder.rglob("*.json*")) if other is None or not other.search(path.name)]
+
+
+def sums_of(path: Path) -> dict[str, Any]:
+    """Raises OSError, EOFError, ValueError and zlib.error for a file that is not whole."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        text = stream.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        return {"error": f"{path.name} is larger than {MOST_BYTES >> 20} MiB: fewer layers or ranks (--thin)"}
+    trace = json.loads(text)
+    cycles = num_steps(trace) or CYCLES
+    seconds = summed(trace, cycles)
+    if not seconds:
+        return {"error": f"{path.name} holds no kernel of a device"}
+    return {"cycles": cycles, "seconds": seconds, "file": path.name}
+
+
 def _post(server: Server, path: str, body: Mapping[str, Any]) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=ASK_S)
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=TRACE_LIMIT_S)
     try:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         response = connection.getresponse()

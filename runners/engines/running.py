@@ -65,12 +65,12 @@ def running(
         program.refuse(params.python, "no such program")
     start = starting(params, dialect, mode, python=python, port=port)
     start = start if stay is None else able_to_sleep(start, dialect)
-    if params.trace:
-        start = profiled_start(start, dialect, trace_folder(launch, mode), params.concurrency)
     env = servers.environment(os.environ, start.env, python)
     found = probe(python, dialect.modules, dialect.distributions, env=env, cwd=cwd) if dialect.modules else Found()
     if found.error and not params.command:
         raise program.NoEngineError(found.error)  # it is about the arm and not about luck: no second try helps
+    if params.trace:
+        start = profiled_start(start, dialect, trace_folder(launch, mode), params.concurrency, found.folder)
     if stay is not None and home is not None:
         server = replace(server_at(home), argv=start.argv, env=env)
         with visiting(stay, server, dialect) as visit:

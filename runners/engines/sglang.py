@@ -14,6 +14,7 @@ from runners.engines.params import EngineParams
 # A server says no while the last request is being put away.
 FLUSH_TRIES, FLUSH_PAUSE_S = 40, 0.25
 INFO = ("/server_info", "/get_server_info")
+WHAT = {"activities": ["CPU", "GPU"], "with_stack": False}
 
 
 def version(ask: Ask) -> str:
@@ -51,7 +52,8 @@ def synthetic(start: Start, params: EngineParams) -> Start:
 
 def profile_body(folder: Path, cycles: int) -> dict[str, Any]:
     """By stage: so many decode batches in a trace of their own, without the prefills in front of them."""
-    return {"output_dir": str(folder), "num_steps": cycles, "profile_by_stage": True, "activities": ["CPU", "GPU"]}
+    # Stacks, which are usual there, would slow the host down and fill the trace.
+    return {"output_dir": str(folder), "num_steps": cycles, "profile_by_stage": True, **WHAT}
 
 
 SGLANG = Dialect(
@@ -72,7 +74,11 @@ SGLANG = Dialect(
     synthetic=synthetic,
     thin=thin.sglang,
     # The stage stands behind the rank: by its number in the engine's enumeration, or by one of two names.
-    profiler=Profiler(body=profile_body, other_files=re.compile(r"-(1|EXTEND|prefill)\.trace\.json")),
+    profiler=Profiler(
+        body=profile_body,
+        first_rank=re.compile(r"TP-0(?!\d)"),
+        other_files=re.compile(r"-(1|EXTEND|prefill)\.trace\.json"),
+    ),
     # Without the flag both paths answer 200 and nothing is released.
     sleep=Sleep(flags=("--enable-memory-saver",), sleep="/release_memory_occupation", wake="/resume_memory_occupation"),
     by_request=RequestNames(

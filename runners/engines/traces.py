@@ -4,6 +4,7 @@ Kernels are sorted by what their names say, which is a habit of their authors an
 "other". Overlapping kernels count in full in their kinds, and once in `busy_s`.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -66,8 +67,14 @@ def kind_of(name: str) -> str:
 
 
 def _is_whole(event: Any) -> bool:
-    numbers = (event.get("ts"), event.get("dur")) if isinstance(event, Mapping) else (None,)
-    return all(isinstance(number, int | float) for number in numbers) and event.get("ph") == "X" and "name" in event
+    if not isinstance(event, Mapping) or event.get("ph") != "X" or "name" not in event:
+        return False
+    start, length = event.get("ts"), event.get("dur")
+    return _is_number(start) and _is_number(length) and length >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _of_one_device(kernels: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

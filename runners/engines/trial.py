@@ -115,7 +115,7 @@ def run_mode(job: Job) -> Part:
         if not reasons:
             part = measured(job, run_.server, Endpoint(host=run_.server.host, port=run_.server.port, model=model), part)
             part = told_by(run_.server, job.dialect, part)
-            part = traced(job, run_.server, model, part) if job.params.trace else part
+            part = traced(job, run_.server, model, part) if job.params.trace and not part.reasons else part
     if run_.visit is not None:
         return after_visit(part, run_.visit)
     # Known only now: the processes are gone.
@@ -141,8 +141,7 @@ def traced(job: Job, server: Server, model: str, part: Part) -> Part:
     endpoint = Endpoint(host=server.host, port=server.port, model=model)
     folder = trace_folder(job.launch, job.mode)
     seen = profile(server, job.dialect, folder, short.concurrency, lambda: measure(endpoint, job.wire, short))
-    if "seconds" in seen:
-        shutil.rmtree(folder, ignore_errors=True)  # a large server's is hundreds of megabytes, and each launch has one
+    shutil.rmtree(folder, ignore_errors=True)  # a large server's is hundreds of megabytes, and each launch has one
     return replace(part, engine={**part.engine, "trace": seen})
 
 

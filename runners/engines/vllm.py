@@ -1,6 +1,7 @@
 """vLLM: /v1/completions with token ids, accept lengths by differences of counters. Names of its V1 engine."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -91,7 +92,13 @@ VLLM = Dialect(
     flush=flush,
     synthetic=synthetic,
     thin=thin.vllm,
-    profiler=Profiler(start=profiled_start, body=profile_body, is_stopped=True),
+    profiler=Profiler(
+        start=profiled_start,
+        known_by=("engine/arg_utils.py", "--profiler-config"),
+        body=profile_body,
+        is_stopped=True,
+        first_rank=re.compile(r"rank-?0(?!\d)"),
+    ),
     # Level 1 keeps the weights in the host's memory and forgets the cache. The paths are the developers' mode's.
     sleep=Sleep(
         flags=("--enable-sleep-mode",),

@@ -183,6 +183,24 @@ def test_one_running_server_against_one_of_our_own_is_refused(tmp_path, here):
     assert "a url is one that runs" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("--trace", ("--trace",)),
+        ("--trace", ("--set", "trace=true")),
+        ("--age", ("--age", "5s")),
+        ("--pin-args", ("--pin-args", "base")),
+        ("--thin", ("--thin", "layers=2")),
+    ],
+)
+def test_what_is_done_to_servers_of_our_own_is_not_done_to_running_ones(tmp_path, here, option, given):
+    """A profiler would slow down what is measured on the same server next."""
+    project = engine_project(tmp_path, "vllm")
+    both = [word for side in ("base", "head") for word in (f"--{side}-set", f"url=http://127.0.0.1:{len(side)}")]
+    done = here(project, "compare", "HEAD", "HEAD", "-w", "vllm", *both, *given, *sets(tokens=64), code=2)
+    assert f"{option} is about a server that is started, and a url is one that runs" in done.stderr
+
+
 def test_a_killed_perfguard_leaves_no_engine_and_no_shared_memory_behind_the_next_start(tmp_path):
     """SIGKILL of perfguard and of its supervisor in mid-trial: an orphan in its own session, a name in /dev/shm, and a
     server that would hold its port for five minutes.

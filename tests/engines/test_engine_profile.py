@@ -1,18 +1,19 @@
 """Some cycles under an engine's own profiler: how many were profiled, and what is refused as too short."""
 
+import gzip
 import json
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from client_cases import a_load, an_answer, exchange_of
 from engine_support import engine_project, launch, sets
 
-from runners.contract import ParamsError
 from runners.engines import profile
 from runners.engines.dialect import Start
 from runners.engines.measuring import Sent, observe
 from runners.engines.openai import OPENAI
-from runners.engines.params import read_params
 from runners.engines.profile import CYCLES, num_needed, profiled_start, too_short
 from runners.engines.sglang import SGLANG
 from runners.engines.traces import num_steps
@@ -28,13 +29,14 @@ def seen(*answers):
 
 
 def test_vllm_is_started_with_the_number_of_cycles_whatever_its_folder_is_called():
-    start = profiled_start(Start(argv=("serve",)), VLLM, Path("/it's here/a b"), concurrency=4)
+    start = profiled_start(Start(argv=("serve",)), VLLM, Path("/it's here/a b"), concurrency=4, package=None)
     assert start.argv[:2] == ("serve", "--profiler-config")
     config = json.loads(start.argv[2])
     assert (config["torch_profiler_dir"], config["max_iterations"]) == ("/it's here/a b", 20)
     assert config["delay_iterations"] == 5  # four prefills and one step more
-    assert profiled_start(Start(argv=("serve",)), SGLANG, Path("/x"), concurrency=4) == Start(argv=("serve",))
-    assert profiled_start(Start(argv=("serve",)), OPENAI, Path("/x"), concurrency=4) == Start(argv=("serve",))
+    for other in (SGLANG, OPENAI):
+        usual = Start(argv=("serve",))
+        assert profiled_start(usual, other, Path("/x"), concurrency=4, package=None) == usual
 
 
 @pytest.mark.parametrize(("num", "is_short"), [(22, True), (23, False)])
@@ -74,11 +76,79 @@ def test_a_trace_of_sglang_is_that_of_decoding_and_not_of_prefill(tmp_path):
 
 def test_a_trace_without_a_kernel_is_said_and_not_waited_for_in_vain(tmp_path, monkeypatch):
     """As of an engine on a processor. The long wait is for a trace that is not there yet."""
-    monkeypatch.setattr(profile, "WAIT_S", 1e9)
     monkeypatch.setattr(profile, "OTHERS_S", 0.0)
     (tmp_path / "rank0.pt.trace.json").write_text(json.dumps({"traceEvents": [{**KERNEL, "cat": "cpu_op"}]}))
-    found = profile.read_trace(tmp_path, VLLM.profiler)
-    assert found == {"error": "rank0.pt.trace.json holds no kernel of a device"}
+    assert read(tmp_path) == {"error": "rank0.pt.trace.json holds no kernel of a device"}
+
+
+def read(folder, *, is_gone=False, wait_s=1e9):
+    return profile.read_trace(folder, VLLM.profiler, time.monotonic() + wait_s, lambda: is_gone)
+
+
+def write(folder, name, *events):
+    (folder / name).write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+
+
+def test_the_first_rank_speaks_though_another_is_done_before(tmp_path, monkeypatch):
+    """Another rank waits for the first in its all-reduce: side by side with a first one that would be a difference."""
+    monkeypatch.setattr(profile, "LOOK_S", 0.01)
+    write(tmp_path, "a_rank1.json.gz", {**KERNEL, "dur": 1_000_000})
+    (tmp_path / "b_rank0.json.gz").write_bytes(b"\x1f\x8b")  # begun
+    later = threading.Timer(0.2, write, [tmp_path, "b_rank0.json.gz", KERNEL])
+    later.start()
+    assert read(tmp_path)["file"] == "b_rank0.json.gz"
+
+
+def test_another_rank_speaks_where_the_first_does_not_come(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile, "LOOK_S", 0.01)
+    monkeypatch.setattr(profile, "OTHERS_S", 0.05)
+    write(tmp_path, "a_rank1.json.gz", KERNEL)
+    assert read(tmp_path)["file"] == "a_rank1.json.gz"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x1f\x8b", "ended before"),
+        (gzip.compress(b"{}" * 99)[:20] + b"\xff" * 99, ""),
+        (b"no gzip", "Not a gzipped file"),
+    ],
+)
+def test_a_damaged_trace_is_told_and_nobody_is_waited_for_who_has_ended(tmp_path, content, said):
+    (tmp_path / "rank0.json.gz").write_bytes(content)
+    found = read(tmp_path, is_gone=True)
+    assert found["error"].startswith("rank0.json.gz: ")
+    assert said in found["error"]
+    assert found["error"].endswith(", and the server has ended")
+
+
+def test_a_trace_that_is_too_large_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile, "MOST_BYTES", 2**20)
+    (tmp_path / "rank0.json.gz").write_bytes(gzip.compress(bytes(2**21)))
+    assert "rank0.json.gz is larger than 1 MiB" in read(tmp_path, wait_s=0.1)["error"]
+
+
+def test_nothing_that_goes_wrong_with_a_trace_costs_the_trial(tmp_path):
+    """A number too large for its own parser, and nesting that its reader cannot follow."""
+    for text in ('{"traceEvents": [' + json.dumps(KERNEL).replace("3000", "9" * 400) + "]}", "[" * 10**6):
+        (tmp_path / "rank0.json").write_text(text)
+        found = profile._within(60.0, lambda: read(tmp_path, wait_s=0.5))
+        assert "error" in found
+
+
+def test_a_trace_that_takes_too_long_is_given_up():
+    until = threading.Event()
+    assert profile._within(0.05, lambda: {"error": str(until.wait())}) == {"error": "no trace within 0.05 s"}
+    until.set()
+
+
+def test_a_version_that_does_not_know_the_profiler_is_started_without(tmp_path):
+    (tmp_path / "engine").mkdir()
+    usual = Start(argv=("serve",))
+    for words, argv in (("--profile-dir", 1), ('"--profiler-config"', 3)):
+        (tmp_path / "engine" / "arg_utils.py").write_text(f"parser.add_argument({words})")
+        assert len(profiled_start(usual, VLLM, tmp_path, 1, tmp_path).argv) == argv
+    assert len(profiled_start(usual, VLLM, tmp_path, 1, tmp_path / "laid out otherwise").argv) == 3
 
 
 def test_a_draft_that_is_accepted_makes_too_few_cycles_of_enough_tokens(tmp_path):
@@ -94,12 +164,6 @@ def test_answers_that_are_too_short_to_be_traced_are_wrong_usage_before_a_server
     done = here(project, "compare", "HEAD", "HEAD", "-w", "vllm", "--trace", *sets(tokens=22), code=2)
     assert "fewer steps than the 23 that this takes" in done.stderr
     assert not (tmp_path / "pids").exists()
-
-
-def test_a_server_that_outlives_the_trial_is_not_traced():
-    """What is measured on it next would be slowed down."""
-    with pytest.raises(ParamsError, match="leave out trace, or url"):
-        profile.refuse_short(read_params({"engine": "vllm", "trace": True, "url": "localhost:8000", "tokens": 128}))
 
 
 def test_only_its_own_files_know_an_engine_by_its_name():

@@ -98,14 +98,11 @@ def test_what_cannot_be_is_refused_before_anything_is_started(name, options, wor
         asked(name, **options)
 
 
-def test_options_of_engines_are_refused_where_there_is_none_or_a_running_one():
+def test_options_of_engines_are_refused_where_there_is_none():
     command = of_command(("true",), metric="", better="lower", unit="", read="")
     with pytest.raises(UsageError, match="--age is for engines"):
         engine_workload(command, {"age": "1m"})
     assert engine_workload(command, {"age": ""}) is command
-    running = replace(WORKLOADS["vllm"], params={**WORKLOADS["vllm"].params, "url": "http://127.0.0.1:1"})
-    with pytest.raises(UsageError, match="about a server that is started"):
-        engine_workload(running, {"thin": "layers=8"})
 
 
 def test_the_verdict_on_a_slice_says_what_it_does_not_acquit():

@@ -46,6 +46,11 @@ def test_phases_are_told_where_the_engine_annotates_them_and_the_device_speaks_b
     assert "decode_s" not in found
 
 
+def test_events_without_a_length_in_numbers_are_left_out():
+    odd = [event("k", 0, length) for length in (float("nan"), float("inf"), -1, True, "1")]
+    assert summed(trace(*odd, event("k", 0, 4)), 1)["busy_s"] == pytest.approx(4e-6)
+
+
 @pytest.mark.parametrize("document", [{}, {"traceEvents": []}, trace(event("aten::mm", 0, 5, cat="cpu_op"))])
 def test_a_trace_without_a_kernel_says_nothing(document):
     assert summed(document, cycles=20) == {}

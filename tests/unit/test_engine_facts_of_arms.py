@@ -172,7 +172,11 @@ def traced(side, busy_s=None, **where):
         ([traced("base", 0.001), traced("base", 0.002, stage=0)], "busy 2/5"),  # as of a second build
         ([traced("base", 0.001, stage=0), traced("base", 0.003), traced("base", 0.004, slot=2)], "busy 4/5"),
         ([traced("base", 0.003), traced("base", 0.004, slot=2, status="invalid"), trial("base", slot=3)], "busy 3/5"),
-        ([traced("base", 0.003), traced("base", slot=2)], "busy 3/5"),
+        (
+            [traced("base", 0.003), traced("base", slot=2)],
+            "busy 3/5, base: of an earlier launch, the last: no trace was written",
+        ),
+        ([traced("base", 0.003), traced("base", slot=2), traced("base", 0.004, slot=3)], "busy 4/5"),
         ([traced("base", stage=0), traced("base")], "busy unknown/5, base: no trace was written"),
     ],
 )
