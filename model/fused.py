@@ -17,7 +17,7 @@ from model.attention import Attention, KVCache
 from model.decoder import Decoder, DecoderLayer
 from model.eagle3 import Draft
 from model.kernels.ops import DraftNorms, Heads, Ops, Residual
-from model.kernels.plain import add, inverse_rms
+from model.kernels.plain import inverse_rms
 from model.layers import Rope, SwiGLU
 from model.moe import MoE
 from model.steps import DraftForward, TargetForward
@@ -77,7 +77,7 @@ def run_layer(
     if moe.group.world_size > 1 or shared_RH is not None:
         y_RH = ops.down(a_SRI, moe.down_HEI, routing)
         y_RH = y_RH if shared_RH is None else y_RH + shared_RH
-        return add(moe.group.all_reduce(y_RH), Residual(h_RH=h_RH, gamma_H=next_gamma_H), x_RH.dtype), None
+        return ops.add(moe.group.all_reduce(y_RH), Residual(h_RH=h_RH, gamma_H=next_gamma_H))
     return ops.add_down(a_SRI, moe.down_HEI, routing, Residual(h_RH=h_RH, gamma_H=next_gamma_H))
 
 
@@ -88,7 +88,7 @@ def add_attention(
     if attention.group.world_size == 1:
         return ops.add_linear(o_RN, weight_HN, residual)
     y_RH = ops.norm_linear(o_RN, None, weight_HN, 0.0, o_RN.dtype)
-    return add(attention.group.all_reduce(y_RH), residual, o_RN.dtype), None
+    return ops.add(attention.group.all_reduce(y_RH), residual)
 
 
 def run_shared(

@@ -58,6 +58,7 @@ def call_all(widths: Widths, num_rows: int) -> None:
     a_SRI = ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)
     _, squares_RP = ops.add_down(a_SRI, i.down_HEI, routing, i.residual)
     ops.best(ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, 1e-6, torch.float32, squares_RP))
+    ops.add(i.x_RH, i.residual)
     call_those_of_a_cycle(i, num_rows, ops)
 
 

@@ -79,6 +79,7 @@ class Ops:
     gate_up(x_RH, gate_up_EXIH, routing) -> a_SRI              routing weight * silu(gate) * up, every row, each in use
     add_down(a_SRI, down_HEI, routing, residual) -> (x_RH, squares_RP)  h += the sum over experts; its twin
     down(a_SRI, down_HEI, routing) -> y_RH                     the same sum alone, for ranks that add theirs up first
+    add(y_RH, residual) -> (x_RH, squares_RP)                  h += y; the twin of the new h
     gated(both_RX) -> a_RI                                     silu(gate) * up, which stand side by side
 
     The draft's:
@@ -100,6 +101,7 @@ class Ops:
     gate_up: Callable[..., Tensor]
     add_down: Callable[[Tensor, Tensor, Routing, Residual], tuple[Tensor, Tensor | None]]
     down: Callable[[Tensor, Tensor, Routing], Tensor]
+    add: Callable[[Tensor, Residual], tuple[Tensor, Tensor | None]]
     gated: Callable[[Tensor], Tensor]
     join: Callable[[Tensor, Tensor, Tensor, DraftNorms], tuple[Tensor, Tensor]]
     take: Callable[[Tensor, Tensor], Tensor]

@@ -25,6 +25,7 @@ def build_plain_ops() -> Ops:
         gate_up=gate_up,
         add_down=add_down,
         down=down,
+        add=add,
         gated=gated,
         join=join,
         take=take,
@@ -61,13 +62,13 @@ def norm_linear(
 
 
 def add_linear(x_RN: Tensor, weight_HN: Tensor, residual: Residual) -> tuple[Tensor, None]:
-    return add(wide(x_RN) @ wide(weight_HN).T, residual, x_RN.dtype), None
+    return add(wide(x_RN) @ wide(weight_HN).T, residual)
 
 
-def add(y_RH: Tensor, residual: Residual, dtype: torch.dtype) -> Tensor:
-    """h += y; the twin of the new h."""
+def add(y_RH: Tensor, residual: Residual) -> tuple[Tensor, None]:
+    """The twin has the dtype of the norm's weight."""
     residual.h_RH.add_(y_RH)
-    return (residual.h_RH * residual.gamma_H).to(dtype)
+    return (residual.h_RH * residual.gamma_H).to(residual.gamma_H.dtype), None
 
 
 def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: Heads) -> Tensor:
@@ -130,7 +131,7 @@ def down(a_SRI: Tensor, down_HEI: Tensor, routing: Routing) -> Tensor:
 
 
 def add_down(a_SRI: Tensor, down_HEI: Tensor, routing: Routing, residual: Residual) -> tuple[Tensor, None]:
-    return add(sum_of_experts(a_SRI, down_HEI, routing), residual, a_SRI.dtype), None
+    return add(sum_of_experts(a_SRI, down_HEI, routing), residual)
 
 
 def sum_of_experts(a_SRI: Tensor, down_HEI: Tensor, routing: Routing) -> Tensor:

@@ -8,12 +8,22 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model.kernels.ops import DraftNorms
+from model.kernels.ops import DraftNorms, Residual
 from model.kernels.parts import launch_options, wait_for_others
 from model.kernels.tuning import power_of_two
 
 BLOCK, NUM_WARPS = 1024, 4
 NUM_PARTS = 16  # of a row, whose squares are summed up one by one
+
+
+@triton.jit
+def store_stream(
+    h, x_ptr, gamma_ptr, squares_ptr, h_ptr, r, i, H: tl.constexpr, BLOCK_H: tl.constexpr, P: tl.constexpr
+):  # fmt: skip
+    """One row of the stream: itself, its twin, and the sums of its squares by parts. Zero behind its end."""
+    tl.store(h_ptr + r * H + i, h, mask=i < H)
+    tl.store(x_ptr + r * H + i, h * tl.load(gamma_ptr + i, mask=i < H, other=0.0).to(tl.float32), mask=i < H)
+    tl.store(squares_ptr + r * P + tl.arange(0, P), tl.sum(tl.reshape(h * h, [P, BLOCK_H // P]), axis=1))
 
 
 @triton.jit
@@ -24,9 +34,19 @@ def embed_kernel(
     wait_for_others(EARLY)
     r, i = tl.program_id(0), tl.arange(0, BLOCK_H)
     h = tl.load(table_ptr + tl.load(tokens_ptr + r * stride) * H + i, mask=i < H, other=0.0).to(tl.float32)
-    tl.store(h_ptr + r * H + i, h, mask=i < H)
-    tl.store(x_ptr + r * H + i, h * tl.load(gamma_ptr + i, mask=i < H, other=0.0).to(tl.float32), mask=i < H)
-    tl.store(squares_ptr + r * P + tl.arange(0, P), tl.sum(tl.reshape(h * h, [P, BLOCK_H // P]), axis=1))
+    store_stream(h, x_ptr, gamma_ptr, squares_ptr, h_ptr, r, i, H, BLOCK_H, P)
+
+
+@triton.jit
+def add_kernel(
+    y_ptr, gamma_ptr, x_ptr, squares_ptr, h_ptr,
+    H: tl.constexpr, BLOCK_H: tl.constexpr, P: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    wait_for_others(EARLY)
+    r, i = tl.program_id(0), tl.arange(0, BLOCK_H)
+    y = tl.load(y_ptr + r * H + i, mask=i < H, other=0.0).to(tl.float32)
+    h = tl.load(h_ptr + r * H + i, mask=i < H, other=0.0) + y
+    store_stream(h, x_ptr, gamma_ptr, squares_ptr, h_ptr, r, i, H, BLOCK_H, P)
 
 
 @triton.jit
@@ -78,6 +98,17 @@ def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, 
         H=size, BLOCK_H=power_of_two(size), P=NUM_PARTS, num_warps=NUM_WARPS, **launch_options(table_VH),
     )  # fmt: skip
     return x_RH, squares_RP, h_RH
+
+
+def add(y_RH: Tensor, residual: Residual) -> tuple[Tensor, Tensor]:
+    num_rows, size = y_RH.shape
+    x_RH = torch.empty(num_rows, size, dtype=residual.gamma_H.dtype, device=y_RH.device)
+    squares_RP = torch.empty(num_rows, NUM_PARTS, dtype=torch.float32, device=y_RH.device)
+    add_kernel[(num_rows,)](
+        y_RH, residual.gamma_H, x_RH, squares_RP, residual.h_RH,
+        H=size, BLOCK_H=power_of_two(size), P=NUM_PARTS, num_warps=NUM_WARPS, **launch_options(y_RH),
+    )  # fmt: skip
+    return x_RH, squares_RP
 
 
 def join(tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNorms) -> tuple[Tensor, Tensor]:

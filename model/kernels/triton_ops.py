@@ -56,6 +56,7 @@ def build_triton_ops(device: torch.device) -> Ops:
         gate_up=experts.gate_up,
         add_down=partial(experts.add_down, arrived_X),
         down=partial(experts.down, arrived_X),
+        add=rows.add,
         gated=rows.gated,
         join=rows.join,
         take=rows.take,

@@ -217,6 +217,13 @@ def compare_embed(i):
     return max(compare_both((x_RH, h_RH), (plain_RH, wide_RH)), of_squares(squares_RP, wide_RH))
 
 
+def compare_add(i):
+    """As ranks do that have added up their sums."""
+    a, b = i.residual(), i.residual()
+    (ours, squares_RP), (theirs, _) = i.kernels.add(i.x_RH, a), i.plain.add(i.x_RH, b)
+    return max(difference(ours, theirs), difference(a.h_RH, b.h_RH), of_squares(squares_RP, b.h_RH))
+
+
 def compare_join(i):
     """With features as fc gives them, and wide ones as the step before does; with both kinds of residual."""
     found = []
@@ -258,6 +265,7 @@ def compare_best(i):
 
 CASES = {
     "embed": compare_embed,
+    "add": compare_add,
     "join": compare_join,
     "gated": compare_gated,
     "take": compare_take,
