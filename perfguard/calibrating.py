@@ -17,7 +17,6 @@ from perfguard.experiment import (
     clear_leftovers,
     conclude,
     is_over_budget,
-    marked_if_interrupted,
     measure_block,
     planned_blocks,
     prepare,
@@ -32,6 +31,7 @@ from perfguard.stats.sequential import decide
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace
+from perfguard.unfinished import marked_if_interrupted
 
 SLOTS = 4
 # A spread between launches of one block needs two blocks to be more than a guess.

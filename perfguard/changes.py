@@ -4,7 +4,12 @@ Whatever the metric and whichever way is better, + is slower (or worse) and - is
 and the table below it show the same number.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 LEGEND = "A slowdown is of head against base: + is slower (worse), - is faster (better)."
+VISIBLE = 0.005  # a table shows a digit behind the point of a percent
+OTHERWISE = "It is taken within blocks; base and head are medians of all launches, which may point the other way."
 
 
 def slowdown(before: float, after: float, better: str) -> float:
@@ -27,3 +32,12 @@ def _percent(ratio: float) -> str:
     rounded = round(change, 1 if abs(change) >= 0.995 else 2)
     decimals = 1 if abs(rounded) >= 1 else 2
     return f"{rounded:+.{decimals}f}" if rounded else "0.00"
+
+
+def points_otherwise(metric: Mapping[str, Any]) -> bool:
+    """Whether medians of a metric of a comparison visibly differ in the other direction than its slowdown says."""
+    found, base, head = (metric.get(name) for name in ("slowdown", "base_median", "head_median"))
+    if not found or not base or not head:
+        return False
+    found, by_medians = float(found), slowdown(base, head, metric["better"])
+    return (found - 1) * (by_medians - 1) < 0 and min(abs(found - 1), abs(by_medians - 1)) >= VISIBLE

@@ -4,6 +4,7 @@ from perfguard.full_size import FULL_SIZE, WANTED, block_note, is_after_slice
 from perfguard.records import Campaign, Decision, Outcome
 from perfguard.scopes import RESIDENT, SLICE, scope_note
 
+STARVED = "client_starved"  # what an engine's client says of itself
 SLICE_ENDS = (Outcome.REGRESSION, Outcome.IMPROVEMENT, Outcome.EQUIVALENT, Outcome.SUSPECT)
 
 # Digits of a commit's sha.
@@ -61,6 +62,8 @@ def next_step(campaign: Campaign, decision: Decision) -> str:
             if not campaign.policy.get("extension_share"):
                 return "a new comparison with more --max-blocks, or a wider --margin"
             return f"perfguard extend {campaign.id} --budget 4h, or a new comparison with a wider --margin"
+        case Outcome.INVALID if any(reason.code == STARVED for reason in decision.reasons):
+            return f"{show}, then a machine with processors to spare, or --set realtime=true for the client"
         case Outcome.INVALID:
             return f"{show}, then remove the cause and compare again"
     return f"perfguard report {campaign.id} -f md"

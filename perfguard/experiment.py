@@ -5,7 +5,7 @@ Joins the edges (git, processes, machine, database) with the pure decisions. Hol
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
@@ -17,7 +17,7 @@ from perfguard.conditions.assessment import links_of
 from perfguard.conditions.readings import start_temperatures
 from perfguard.conditions.trial_gates import gated
 from perfguard.conditions.waits import cooldown_s
-from perfguard.errors import Interrupted, StoreError, UsageError
+from perfguard.errors import UsageError
 from perfguard.holding import InHand, in_hand
 from perfguard.judging import Judgement, judge, last_attempts, may_retry, verdict_json
 from perfguard.launching import Launcher, launching
@@ -33,6 +33,7 @@ from perfguard.stats.plan import plan_block
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace, sweep_leftovers
+from perfguard.unfinished import marked_if_interrupted
 
 # Blocks planned beyond the longest comparison, to replace void ones.
 SPARE_SHARE = 0.5
@@ -164,19 +165,6 @@ def measure_to_verdict(
     return conclude(session, stopped)
 
 
-@contextmanager
-def marked_if_interrupted(campaign: Campaign, trials: Sequence[Trial], store: Store, next_step: str) -> Iterator[None]:
-    """Whatever ends measuring early leaves the campaign marked as interrupted, never as running."""
-    try:
-        yield
-    except BaseException as error:
-        with suppress(StoreError):  # it may be the very reason
-            store.set_status(campaign.id, "interrupted")
-        if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(f"interrupted; {len(trials)} trials are stored", next_step) from None
-        raise
-
-
 def clear_leftovers(observer: Observer) -> None:
     """What a killed perfguard could not remove is removed by the next one, and said."""
     for folder in sweep_leftovers():
@@ -211,6 +199,7 @@ def conclude(session: Session, stopped: str) -> dict[str, Any]:
     verdict["machine_moved"] = remember(campaign, session.trials, store)
     store.add_verdict(campaign.id, verdict)
     store.set_status(campaign.id, "finished")
+    session.observer.note("")  # what is printed next stands on a line of its own
     return verdict
 
 

@@ -10,7 +10,7 @@ from perfguard.campaign import Request, plan_campaign
 from perfguard.claims import Claim, judge_claim
 from perfguard.comparison import arm_json, reason_json, trials_json, workload_json
 from perfguard.errors import EXIT_CODES, EXIT_INVALID, EXIT_OK
-from perfguard.experiment import Observer, Session, clear_leftovers, marked_if_interrupted, waiting_for_machine
+from perfguard.experiment import Observer, Session, clear_leftovers, waiting_for_machine
 from perfguard.explain import explain_claim
 from perfguard.judging import cached_builds
 from perfguard.launching import Launcher
@@ -19,6 +19,7 @@ from perfguard.records import BlockPlan, Campaign, Metric, Trial
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace
+from perfguard.unfinished import marked_if_interrupted
 
 RUN_SCHEMA = "perfguard/run@1"
 RECHECK_SCHEMA = "perfguard/recheck@1"

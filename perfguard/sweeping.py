@@ -19,7 +19,6 @@ from perfguard.experiment import (
     Session,
     clear_leftovers,
     longest_pause_s,
-    marked_if_interrupted,
     waiting_for_machine,
     with_spares,
 )
@@ -41,6 +40,7 @@ from perfguard.sweep_judging import (
     sweep_json,
     trials_of_round,
 )
+from perfguard.unfinished import marked_if_interrupted
 from perfguard.workloads import with_params
 
 

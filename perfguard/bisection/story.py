@@ -36,6 +36,7 @@ from perfguard.store import BisectLink, Store
 from perfguard.store.bisects import Role
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace
+from perfguard.unfinished import marked_if_interrupted
 
 # Launches of the shortest confirmation: two blocks, three on fresh builds, and the first run of each build.
 LEAST_CONFIRMATION = 30
@@ -111,6 +112,7 @@ def _to_verdict(job: Job) -> dict[str, Any]:
         verdict = bisect_json(load(job.id, job.store), inside=inside, further=further)
     job.store.add_verdict(job.id, verdict)
     job.store.set_status(job.id, "finished")
+    job.watcher.note("")  # what is printed next stands on a line of its own
     return verdict
 
 
@@ -118,7 +120,7 @@ def _read(job: Job) -> str:
     """Readings until something else is to be done. Returns why it stopped before that: "budget", or ""."""
     campaign, trials = job.store.campaign(job.id), list[Trial]()
     with (
-        experiment.marked_if_interrupted(campaign, trials, job.store, job.resume_command),
+        marked_if_interrupted(campaign, trials, job.store, job.resume_command),
         experiment.waiting_for_machine(
             campaign, job.watcher, sm_mhz=calibrated_clock_mhz(campaign, job.store)
         ) as machine,

@@ -18,6 +18,7 @@ from perfguard.records import BlockPlan, Decision, Trial
 from perfguard.report import bisect, foreign, units
 
 TRIALS_A_BLOCK = 4
+CAUSE_LENGTH = 300  # of an engine's last words, which are told in full in the end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,10 @@ class Progress:
     def trial_ended(self, trial: Trial, cost_s: float) -> None:
         """`cost_s`: wall time of the trial with its pause, also of one that failed."""
         self.costs_s.append(cost_s)
-        self.note(f"block {trial.stage}.{trial.block} slot {trial.slot} {trial.side}: {trial.status}")
+        text = f"{place_of(trial)}: {trial.status.replace('_', ' ')}"
+        self.note(text)
+        if trial.status != "ok" and trial.reasons:  # now, since the same may fail three times before a verdict says so
+            self.say(f"{text}, try {trial.attempt + 1}: {trial.reasons[0].text[:CAUSE_LENGTH]}")
 
     def block_ended(
         self, plan: BlockPlan, trials: Sequence[Trial], decision: Decision, least_blocks: int, most_blocks: int
@@ -67,6 +71,12 @@ def progress(console: Console, *, is_quiet: bool = False) -> Iterator[Progress]:
         yield Progress(console=console, live=live)
 
 
+def place_of(trial: Trial) -> str:
+    if trial.stage == 0:
+        return f"first run of {trial.side}, build {trial.build}"
+    return f"block {trial.stage}.{trial.block} slot {trial.slot} {trial.side}"
+
+
 def remaining_range(costs_s: Sequence[float], least_blocks: int, most_blocks: int) -> tuple[float, float] | None:
     """Seconds: the fewest blocks at the cheapest trial so far, the most blocks at the dearest.
 
@@ -81,7 +91,9 @@ def remaining_text(left: tuple[float, float] | None, least_blocks: int, most_blo
     """; left: 1 to 8 blocks, 40 s to 6 min. Empty when nothing is left."""
     if left is None or most_blocks == 0:
         return ""
-    return f"; left: {least_blocks} to {most_blocks} blocks, {units.duration(left[0])} to {units.duration(left[1])}"
+    blocks = units.counted(most_blocks, "block")
+    blocks = blocks if least_blocks == most_blocks else f"{least_blocks} to {blocks}"
+    return f"; left: {blocks}, {units.duration(left[0])} to {units.duration(left[1])}"
 
 
 def block_line(plan: BlockPlan, trials: Sequence[Trial], decision: Decision) -> str:

@@ -76,6 +76,8 @@ def _metrics(comparison: Mapping[str, Any], console: Console) -> None:
     console.print(table)
     if any(metric.get("slowdown") is not None for metric in comparison["metrics"]):
         _line(console, changes.LEGEND, "dim")
+    if any(changes.points_otherwise(metric) for metric in comparison["metrics"]):
+        _line(console, changes.OTHERWISE, "dim")
     console.print()
 
 

@@ -7,6 +7,7 @@ line or its folder.
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -19,7 +20,16 @@ KILL_WAIT_S = 5.0
 def owned_processes(owner: str) -> list[psutil.Process]:
     """Processes that carry this owner's token, without ourselves and those who started us."""
     spared = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    return [process for process in psutil.process_iter() if process.pid not in spared and _carries(process, owner)]
+    return [process for process in _running() if process.pid not in spared and _carries(process, owner)]
+
+
+def _running() -> Iterator[psutil.Process]:
+    """Looked up anew: psutil's own iterator keeps those of earlier calls, and would not signal one that got the number
+    of a process that has ended since.
+    """
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error):
+            yield psutil.Process(pid)
 
 
 def end_processes(owner: str) -> tuple[int, ...]:

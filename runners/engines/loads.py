@@ -121,3 +121,9 @@ def warmup_record(num_requests: int, levels: Sequence[Level]) -> dict[str, Any]:
         **by_name,
         "spread": statistics.pstdev(times_s) / statistics.fmean(times_s) if is_one_kind else None,
     }
+
+
+def hint_of(error: str) -> str:
+    """What to do, where ids of the shipped prompts are no tokens of the model."""
+    is_vocabulary = "vocab" in error.lower()
+    return "; prompts are sent as token ids: --set text_prompts=true sends text" if is_vocabulary else ""

@@ -152,7 +152,8 @@ def measured(job: Job, server: Server, endpoint: Endpoint, part: Part) -> Part:
     failed = failed or loads.age(endpoint, job.wire, load, job.params.age_s, is_unique=job.cache == "unique")
     if failed is not None:
         error = next(answer.error for answer in failed.answers if answer.error)
-        raise servers.EngineError(f"every request of the warm-up failed: {error}{servers.last_words(server)}")
+        text = f"every request of the warm-up failed: {error}{loads.hint_of(error)}{servers.last_words(server)}"
+        raise servers.EngineError(text)
     alive = servers.names(server)
     load_s = announce_ready(job.launch)
     unflushed = job.dialect.flush(server.ask) if job.cache == "flush" and job.dialect.flush else ""

@@ -102,6 +102,9 @@ def test_a_parameter_that_cannot_be_is_wrong_usage_before_any_server_is_started(
     assert "Traceback" not in done.stderr
     assert "next: perfguard workloads" in done.stderr
     assert not (tmp_path / "pids").exists()
+    if project.db.exists():
+        with open_store(project.db, read_only=True) as store:
+            assert store.campaigns(1) == []  # or it would be the latest result
 
 
 def test_a_folder_that_a_commit_lacks_is_told_in_one_line(tmp_path, here):

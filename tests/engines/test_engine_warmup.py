@@ -3,7 +3,7 @@
 import pytest
 from client_cases import a_load, an_answer, exchange_of
 
-from runners.engines.loads import is_steady, level_of, warmup_record
+from runners.engines.loads import hint_of, is_steady, level_of, warmup_record
 from runners.engines.measuring import Sent, observe
 
 
@@ -38,3 +38,8 @@ def test_two_rounds_within_two_percent_are_one_level(earlier, later, steady):
     """0.0021 / 0.1021 is 2.06 %, 0.0019 / 0.1019 is 1.86 %."""
     assert is_steady([("tpot_s", earlier), ("tpot_s", later)]) == steady
     assert not is_steady([("tpot_s", later)])
+
+
+def test_a_model_that_lacks_the_ids_of_the_shipped_prompts_is_told_what_to_do():
+    assert "--set text_prompts=true" in hint_of("400: Token id 999 is out of vocabulary")
+    assert hint_of("500: CUDA error") == ""

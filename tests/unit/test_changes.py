@@ -3,12 +3,29 @@
 import pytest
 import report_cases as cases
 
-from perfguard.changes import LEGEND, interval, signed, slowdown
+from perfguard.changes import LEGEND, interval, points_otherwise, signed, slowdown
 from perfguard.report.html import comparison_html
 from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
 from perfguard.report.markdown import comparison_markdown
 from perfguard.report.terminal import open_console, render_comparison
+
+
+@pytest.mark.parametrize(
+    ("found", "head", "better", "expected"),
+    [
+        (1.028, 504.3, "higher", True),  # 453 in base: faster by its medians
+        (0.972, 504.3, "higher", False),
+        (1.028, 504.3, "lower", False),
+        (1.028, 453.5, "higher", False),  # too little to be seen
+        (1.001, 504.3, "higher", False),
+        (None, 504.3, "higher", False),
+        (1.028, None, "higher", False),
+    ],
+)
+def test_medians_that_point_the_other_way_are_noticed(found, head, better, expected):
+    metric = {"slowdown": found, "base_median": 453.0, "head_median": head, "better": better}
+    assert points_otherwise(metric) is expected
 
 
 @pytest.mark.parametrize(

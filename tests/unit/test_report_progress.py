@@ -1,12 +1,13 @@
 """What is said while trials run."""
 
 import io
+from dataclasses import replace
 
 import pytest
 import report_cases as cases
 from rich.console import Console
 
-from perfguard.records import BlockPlan, Decision, Metric, MetricResult, Outcome
+from perfguard.records import BlockPlan, Decision, Metric, MetricResult, Outcome, Reason
 from perfguard.report import progress as module
 from perfguard.report.progress import progress, remaining_range, remaining_text
 
@@ -30,6 +31,26 @@ def run(console: Console, *, is_quiet: bool = False) -> str:
 def test_without_a_terminal_a_block_is_one_line_and_nothing_else_is_said() -> None:
     # Left: one block at 10 s a trial is 40 s; eight blocks at 15 s a trial are 480 s.
     assert run(Console(file=io.StringIO(), width=200)) == f"{LINE}; left: 1 to 8 blocks, 40 s to 8 min\n"
+
+
+def test_why_a_trial_failed_is_said_at_once() -> None:
+    """A start of minutes may fail three times before a verdict tells why."""
+    console = Console(file=io.StringIO(), width=200)
+    with progress(console) as shown:
+        for stage, slot in ((0, 1), (1, 2)):
+            failed = replace(
+                cases.trial(stage, 1, slot, "head", 0.01, status="timed_out", values={}),
+                attempt=1, reasons=(Reason(code="x", text="out of [memory]" + "!" * 999),),
+            )  # fmt: skip
+            shown.trial_ended(failed, 1.0)
+    first, second = console.file.getvalue().replace("\n", "").split("block 1.1 slot 2 head: ")
+    assert first.startswith("first run of head, build 1: timed out, try 2: out of [memory]!!")
+    assert second.startswith("timed out, try 2: out of [memory]")
+    assert len(first) < 400
+
+
+def test_as_many_blocks_at_least_as_at_most_are_told_once() -> None:
+    assert remaining_text((40.0, 40.0), 1, 1) == "; left: 1 block, 40 s to 40 s"
 
 
 def test_quiet_says_nothing() -> None:
