@@ -37,6 +37,8 @@ from perfguard.unfinished import marked_if_interrupted
 
 # Blocks planned beyond the longest comparison, to replace void ones.
 SPARE_SHARE = 0.5
+# A launch that takes longer is not made only to tell what else is wrong.
+DEAR_S = 60.0
 
 
 class Observer(Protocol):
@@ -234,7 +236,9 @@ def prepare(session: Session, plan: BlockPlan) -> None:
         session.observer.note(f"build {number} of {arm.side}: {arm.revision.name}")
         for line in launcher.make_build(arm, number):
             session.observer.say(line)
-        session.run(partial(launcher.first_run, arm, number))
+        trial = session.run(partial(launcher.first_run, arm, number))
+        if trial.status != "ok" and trial.wall_s > DEAR_S:
+            return  # nothing can be compared any more, and what ails the other side is not worth its minutes
     if launcher.pin_arguments(session.trials):  # head again, so that its caches are those of what is measured
         for arm, number in (one for one in missing if one[0].side == "head"):
             session.run(partial(launcher.first_run, arm, number))

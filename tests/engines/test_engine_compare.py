@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from engine_support import codes, compared, engine_project, is_alive, plan, rows, sets, texts, wait_for
 
+from perfguard import experiment
 from perfguard.store import open_store
 from runners.engines.processes import free_port
 
@@ -123,6 +124,14 @@ def test_a_start_that_fails_once_is_tried_again_in_its_slot(tmp_path):
     assert "out of memory, once" in trials[0].reasons[0].text
     engine = trials[2].record["engine"]["load"]
     assert (engine["version"], engine["model"], engine["stop"]["left"]) == ("0.5.6", "models/tiny", [])
+
+
+def test_where_a_start_is_dear_the_other_side_is_not_started_only_to_tell_what_ails_it(tmp_path, here, monkeypatch):
+    monkeypatch.setattr(experiment, "DEAR_S", 0.0)
+    project = two_commits(tmp_path, "sglang", {"die_at_start": 3}, {})
+    done = here(project, "compare", "HEAD~1", "HEAD", "-w", "sglang", *sets(), code=4)
+    assert "first run of base, build 1: crashed, try 3: " in done.stderr
+    assert {trial.side for trial in stored_trials(project)} == {"base"}
 
 
 def stored_trials(project):
