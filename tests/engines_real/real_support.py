@@ -1,5 +1,6 @@
 """Comparisons of real engines through the whole command line, and what is left of their processes."""
 
+import contextlib
 import json
 import os
 import signal
@@ -130,7 +131,8 @@ def shared_names(pids: Iterable[int]) -> set[str]:
 
 def kill(pids: Iterable[int]) -> None:
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # who lost the one before may have ended by itself
+            os.kill(pid, signal.SIGKILL)
 
 
 def names_left(names: Iterable[str]) -> list[str]:
