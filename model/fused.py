@@ -7,8 +7,6 @@ Legend: B batch, T rows a sequence, R = B * T rows, H hidden, N query heads * he
 S distinct experts, I inner width, V vocabulary, C taps side by side, W the draft's input, D the draft's vocabulary.
 """
 
-
-
 from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn

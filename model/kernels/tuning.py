@@ -10,6 +10,7 @@ from dataclasses import dataclass
 # tensor cores.
 FEW = 4
 
+
 @dataclass(frozen=True, kw_only=True)
 class Tile:
     """Rows of weights a program owns, warps it has, parts that K is cut into; see parts.py."""
