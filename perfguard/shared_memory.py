@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PLACE = Path("/dev/shm")
-# Python's own: shared memory, and the semaphores of multiprocessing.
-PREFIXES = ("psm_", "sem.mp-")
+# Python's own: shared memory, and the semaphores of multiprocessing. And what vLLM's ranks on a processor leave behind
+# whenever they end (seen in 0.32).
+PREFIXES = ("psm_", "sem.mp-", "vllm_dist_")
 RECORD = "shared-memory.json"
 
 

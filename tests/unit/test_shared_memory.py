@@ -19,13 +19,13 @@ def places(tmp_path):
     return place, folder
 
 
-def test_what_a_launch_left_is_removed_and_what_was_there_before_or_is_no_python_s_stays(places):
+def test_what_a_launch_left_is_removed_and_what_was_there_before_or_is_nobody_s_whom_we_know_stays(places):
     place, folder = places
     (place / "psm_before").write_bytes(b"x")
     remember(folder, place)
-    for name in ("psm_new", "sem.mp-new", "nccl-other"):
+    for name in ("psm_new", "sem.mp-new", "vllm_dist_1-tp:0-[0-1]-cpushm_0", "nccl-other"):
         (place / name).write_bytes(b"x")
-    assert clear(folder, place) == ("psm_new", "sem.mp-new")
+    assert clear(folder, place) == ("psm_new", "sem.mp-new", "vllm_dist_1-tp:0-[0-1]-cpushm_0")
     assert sorted(path.name for path in place.iterdir()) == ["nccl-other", "psm_before"]
 
 
