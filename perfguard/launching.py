@@ -30,7 +30,7 @@ from perfguard.trial.caches import state_of
 from perfguard.trial.command import run_command
 from perfguard.trial.quads import run_quad
 from perfguard.trial.ranks import run_ranks
-from perfguard.trial.request import TrialRequest
+from perfguard.trial.request import TrialRequest, place_of
 from perfguard.trial.resident import Resident, end_residents, start_resident, visited, wait_up
 from perfguard.trial.secrets import taken_from
 
@@ -126,8 +126,9 @@ class Launcher:
 
     def measure_quad(self, plan: BlockPlan, attempt: int) -> tuple[Trial, ...]:
         """All four trials of a block from one launch, in caches that belong to neither arm (or to both, as modes)."""
-        launch_id = f"{self.campaign.id}-s{plan.stage}b{plan.index}qa{attempt}"
-        modes = order_of_modes(self.campaign.seed, launch_id, self.campaign.workload.modes)
+        place = f"s{plan.stage}b{plan.index}qa{attempt}"
+        launch_id = f"{self.campaign.id}-{place}"
+        modes = order_of_modes(self.campaign.seed, place, self.campaign.workload.modes)
         folder = self.workspace.folder / "shared"
         requests = []
         for slot, side in enumerate(plan.order):
@@ -162,13 +163,14 @@ class Launcher:
         build = self.builds[arm.side, number]
         # Resuming prepares builds again: the time keeps ids of stage 0 apart.
         again = f"-{datetime.now(UTC):%H%M%S%f}" if stage == WARM_STAGE else ""
-        trial_id = f"{self.campaign.id}-s{stage}b{block}t{slot}a{attempt}{again}"
+        place = place_of(stage, block, slot, attempt)
+        trial_id = f"{self.campaign.id}-{place}{again}"
         workload = arm_workload(self.campaign, arm)
         if workload.params.get("trace"):
             workload = self._traced(workload, is_measured=stage != WARM_STAGE)
         if self.pinned and arm.side == "head":
             workload = replace(workload, params={**workload.params, "pinned_args": dict(self.pinned)})
-        modes = order_of_modes(self.campaign.seed, trial_id, workload.modes)
+        modes = order_of_modes(self.campaign.seed, place, workload.modes)
         return TrialRequest(
             id=trial_id,
             stage=stage,

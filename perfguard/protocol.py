@@ -45,9 +45,10 @@ class Spec:
     """What one launch has to do. The same file serves every rank.
 
     `result` and `ready` hold "{rank}", which each rank replaces by its own number. `ready` is created (empty)
-    when loading and warm-up have ended and the measured part begins. `slots`, where it is not empty, asks for so many
-    instances in this one launch: the subject root of each, in the order they are built in. `slot_modes`, where it
-    is not empty, names the one mode of each slot; then slots of one root share one instance.
+    when loading and warm-up have ended and the measured part begins. `seed` and `place`, the trial's name within its
+    campaign, decide what is drawn: another campaign with this seed draws the same. `slots`, where it is not empty,
+    asks for so many instances in this one launch: the subject root of each, in the order they are built in.
+    `slot_modes`, where it is not empty, names the one mode of each slot; then slots of one root share one instance.
     """
 
     trial: str
@@ -58,6 +59,7 @@ class Spec:
     seed: int
     result: str
     ready: str
+    place: str = ""
     slots: tuple[str, ...] = ()
     slot_modes: tuple[str, ...] = ()
     schema: str = SPEC_SCHEMA

@@ -1,7 +1,7 @@
 """Runner fake: numbers that are planned instead of measured, and every way to fail, without torch or a model.
 
-For tests, demonstrations and calibration. The same seed, trial and settings give the same values; only `state`
-lets launches know of each other. Must not be used to say anything about real code.
+For tests, demonstrations and calibration. The same seed, place in the campaign and settings give the same values;
+only `state` lets launches know of each other. Must not be used to say anything about real code.
 """
 
 import fcntl
@@ -82,7 +82,7 @@ class FakeParams:
 def run(launch: Launch) -> Measurement:
     """Raises UnbuildableError for a broken fake.json, ValueError for unknown settings, and what is planned."""
     plan = read_plan(launch)
-    coin = random.Random(f"{launch.spec.seed}/{launch.spec.trial}")
+    coin = random.Random(f"{launch.spec.seed}/{launch.spec.place}")
     is_struck = coin.random() < plan.crash_probability and plan.fault_rank in (-1, launch.rank)
     time.sleep(plan.load_s)
     fail("before", plan, is_struck=is_struck)

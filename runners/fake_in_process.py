@@ -14,7 +14,7 @@ def run(launch: Launch) -> Measurement:
     """Raises what fake.run raises. A crash or hang that one subject plans strikes all, since they are one process."""
     roots = [Path(root) for root in launch.spec.slots]
     plans = [fake.read_plan(launch, root) for root in roots]
-    key = f"{launch.spec.seed}/{launch.spec.trial}"
+    key = f"{launch.spec.seed}/{launch.spec.place}"
     coin = random.Random(key)
     is_struck = [coin.random() < plan.crash_probability and plan.fault_rank in (-1, launch.rank) for plan in plans]
     time.sleep(sum(plan.load_s for plan in plans))

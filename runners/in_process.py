@@ -187,7 +187,7 @@ def replay(launch: Launch, slots: Sequence[Slot], prompts: Sequence[list[int]], 
 def round_order(launch: Launch, mode: str, number: int) -> list[int]:
     """The same on every rank, since ranks of one instance have to run together."""
     places = list(range(len(launch.spec.slots)))
-    random.Random(f"{launch.spec.seed}/{launch.spec.trial}/{mode}/{number}").shuffle(places)
+    random.Random(f"{launch.spec.seed}/{launch.spec.place}/{mode}/{number}").shuffle(places)
     return places
 
 

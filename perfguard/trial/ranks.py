@@ -86,6 +86,7 @@ def spec_of(request: TrialRequest) -> protocol.Spec:
         params=_params(request),
         subject_root=str(request.checkout),
         seed=request.seed,
+        place=request.place,
         result=str(request.folder / "result-{rank}.json"),
         ready=str(request.folder / "ready-{rank}"),
     )

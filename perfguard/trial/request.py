@@ -7,13 +7,18 @@ from pathlib import Path
 from perfguard.records import Arm, Side, Workload
 
 
+def place_of(stage: int, block: int, slot: int, attempt: int) -> str:
+    """A trial's name within its campaign."""
+    return f"s{stage}b{block}t{slot}a{attempt}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
     """One trial to run. `workload` is the arm's (its parameters already on top).
 
     `checkout` and `caches` belong to the arm's build; `folder` is this trial's own, for spec, results and logs.
-    `owner` marks the processes (PERFGUARD_OWNER); `seed` makes the order of modes inside the launch. `cache_state`:
-    what the compile caches hold before the launch, as trial.caches.state_of tells it.
+    `owner` marks the processes (PERFGUARD_OWNER); `seed` and `place` make what a launch draws. `cache_state`: what the
+    compile caches hold before the launch, as trial.caches.state_of tells it.
     """
 
     id: str
@@ -31,3 +36,7 @@ class TrialRequest:
     owner: str
     seed: int
     cache_state: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        return place_of(self.stage, self.block, self.slot, self.attempt)

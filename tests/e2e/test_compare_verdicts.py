@@ -59,6 +59,15 @@ def test_a_documentation_commit_is_never_a_change(engine):
     assert "was seen loaded by Python" in comparison["conclusions"]["can"]
 
 
+def test_the_same_seed_draws_the_same_orders_and_whatever_else_a_launch_draws(project):
+    """The fake's noise stands for all that a launch draws from seed and place."""
+    project.commit({"fake.json": {"noise": 0.01}})
+    first, again = (project.compare("-w", "fake", base="HEAD", code=0) for _ in range(2))
+    other = project.compare("-w", "fake", "--seed", "2", base="HEAD", code=0)
+    assert first["id"] != again["id"]
+    assert first["metrics"] == again["metrics"] != other["metrics"]
+
+
 def test_the_json_has_the_keys_of_the_contract_and_the_numbers_that_were_planned(project):
     base = project.commit({"fake.json": {}})
     head = project.commit({"fake.json": {"slowdown": 1.3}})

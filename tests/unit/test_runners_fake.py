@@ -13,9 +13,9 @@ from runners import fake
 from runners.contract import Launch, UnbuildableError
 
 
-def run(folder, *, trial="t1", seed=1, rank=0, modes=("plain", "eagle3"), **params):
+def run(folder, *, place="s1b0t0a0", seed=1, rank=0, modes=("plain", "eagle3"), **params):
     spec = Spec(
-        trial=trial, runner="fake", modes=modes, params=params, subject_root=str(folder), seed=seed,
+        trial=f"c-{place}", place=place, runner="fake", modes=modes, params=params, subject_root=str(folder), seed=seed,
         result=str(folder / "result-{rank}"), ready=str(folder / "ready-{rank}"),
     )  # fmt: skip
     launch = Launch(spec=spec, rank=rank, world_size=2, subject_root=folder, started_s=time.perf_counter())
@@ -78,15 +78,15 @@ def test_origin_is_the_planted_file(tmp_path):
     }
 
 
-def test_noise_depends_on_seed_and_trial_only(tmp_path):
+def test_noise_depends_on_seed_and_place_only(tmp_path):
     first = speed(tmp_path, noise=0.05)
     assert speed(tmp_path, noise=0.05) == first
-    assert speed(tmp_path, noise=0.05, trial="t2") != first
+    assert speed(tmp_path, noise=0.05, place="s1b0t1a0") != first
     assert speed(tmp_path, noise=0.05, seed=2) != first
 
 
 def test_noise_has_the_planned_spread_and_belongs_to_the_launch_not_the_mode(tmp_path):
-    runs = [run(tmp_path, noise=0.05, trial=f"t{number}").values for number in range(400)]
+    runs = [run(tmp_path, noise=0.05, place=f"s1b{number}t0a0").values for number in range(400)]
     logs = [math.log(values["plain_throughput"] / 100) for values in runs]
     assert statistics.stdev(logs) == pytest.approx(0.05, rel=0.12)  # 3.4 standard errors of 400 draws
     assert abs(statistics.mean(logs)) < 0.0085  # 3.4 standard errors
@@ -114,7 +114,7 @@ def test_only_the_first_rank_moves_the_state_and_carries_values(tmp_path):
 
 
 def test_the_lottery_slows_whole_launches_at_its_rate(tmp_path):
-    speeds = [speed(tmp_path, trial=f"t{n}", lottery_rate=0.25, lottery_factor=1.25) for n in range(200)]
+    speeds = [speed(tmp_path, place=f"s1b{n}t0a0", lottery_rate=0.25, lottery_factor=1.25) for n in range(200)]
     assert set(speeds) == {80.0, 100.0}
     assert 29 <= speeds.count(80.0) <= 71  # 50 expected, 3.4 standard deviations of 6.1
 
@@ -158,9 +158,9 @@ def test_a_crash_has_the_planned_probability_and_rank(tmp_path):
     assert 33 <= sum(outcomes) <= 67  # 50 expected, 3.4 standard deviations of 5
 
 
-def crashes(folder, trial):
+def crashes(folder, place):
     try:
-        run(folder, trial=trial, crash="measured", crash_probability=0.5)
+        run(folder, place=place, crash="measured", crash_probability=0.5)
     except RuntimeError:
         return True
     return False
