@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perfguard import shared_memory
+from perfguard import leftovers
 from perfguard.subject.leftovers import end_processes, remove_tree
 from perfguard.subject.owner import hold, is_abandoned, sweeping_paused, unusable
 
@@ -171,7 +171,7 @@ def sweep_places(root: Path) -> tuple[Path, ...]:
         left = [path for folder in _folders(root) if is_abandoned(folder) for path in _unfinished(folder)]
         gone = _to_trash(root, left)
     for path in gone:
-        shared_memory.clear_below(path)
+        leftovers.clear_below(path)
         remove_tree(path)
     return tuple(left)
 

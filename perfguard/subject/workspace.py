@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from perfguard import shared_memory
+from perfguard import leftovers
 from perfguard.subject.kept import sweep_places
 from perfguard.subject.leftovers import end_processes, remove_tree
 from perfguard.subject.owner import KEEP_NAME, hold, is_abandoned, sweeping_paused, unusable
@@ -102,7 +102,7 @@ def sweep_leftovers(root: Path | None = None) -> tuple[Path, ...]:
         abandoned = [folder for folder in sorted(work.iterdir()) if is_abandoned(folder)]
     for folder in abandoned:
         end_processes(folder.name)
-        shared_memory.clear_below(folder)
+        leftovers.clear_below(folder)
     return tuple(folder for folder in abandoned if remove_tree(folder)) + sweep_places(root)
 
 

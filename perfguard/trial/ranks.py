@@ -6,11 +6,12 @@ Must not judge values beyond "a number that can be compared"; whether the machin
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from perfguard import protocol, shared_memory
+from perfguard import leftovers, protocol
 from perfguard.records import Trial
 from perfguard.trial.environment import runner_environment
 from perfguard.trial.launch import Launch, Process, log_head, run_launch
@@ -42,12 +43,12 @@ def start_ranks(request: TrialRequest, spec: protocol.Spec, *, bundle: Path) -> 
     _remove_old(spec, ranks)
     spec_file = request.folder / "spec.json"
     protocol.write(spec_file, spec)
-    launch = _launch(request, spec, ranks, argv=_argv(request, bundle, spec_file))
-    shared_memory.remember(request.folder)
+    inherited = {**os.environ, "TMPDIR": str(leftovers.remember(request.folder))}
     try:
-        launched = run_launch(launch)
+        argv = _argv(request, bundle, spec_file)
+        launched = run_launch(_launch(request, spec, ranks, argv=argv, inherited=inherited))
     finally:
-        shared_memory.clear(request.folder)  # also after a time-out or Ctrl-C; after worse, the next start does it
+        leftovers.clear(request.folder)  # also after a time-out or Ctrl-C; after worse, the next start does it
     results = tuple(_read(_of_rank(spec.result, rank)) for rank in ranks)
     logs = tuple(log_head(_log(request, rank)) for rank in ranks)
     return Observed(request=request, launched=launched, results=results, logs=logs)
@@ -109,8 +110,10 @@ def _argv(request: TrialRequest, bundle: Path, spec_file: Path) -> tuple[str, ..
     return (python, "-P", str(bundle / "runners" / "__main__.py"), str(spec_file))
 
 
-def _launch(request: TrialRequest, spec: protocol.Spec, ranks: range, *, argv: tuple[str, ...]) -> Launch:
-    common = runner_environment(os.environ, request.arm.env, request.caches)
+def _launch(
+    request: TrialRequest, spec: protocol.Spec, ranks: range, *, argv: tuple[str, ...], inherited: Mapping[str, str]
+) -> Launch:
+    common = runner_environment(inherited, request.arm.env, request.caches)
     port = _free_port()
     processes = tuple(
         Process(

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -213,16 +214,17 @@ def test_what_is_done_to_servers_of_our_own_is_not_done_to_running_ones(tmp_path
     assert f"{option} is about a server that is started, and a url is one that runs" in done.stderr
 
 
-def test_a_killed_perfguard_leaves_no_engine_and_no_shared_memory_behind_the_next_start(tmp_path):
-    """SIGKILL of perfguard and of its supervisor in mid-trial: an orphan in its own session, a name in /dev/shm, and a
-    server that would hold its port for five minutes.
+def test_a_killed_perfguard_leaves_no_engine_and_nothing_of_it_behind_the_next_start(tmp_path):
+    """SIGKILL of perfguard and of its supervisor in mid-trial: an orphan in its own session, a name in /dev/shm, a
+    temporary file, and a server that would hold its port for five minutes.
     """
     pids, name = tmp_path / "pids", f"psm_perfguard_{os.getpid()}"
-    script = {"orphan": True, "pids": str(pids), "shared_memory": name, "gap_s": 0.5, "linger_s": 300.0}
+    script = {"orphan": True, "pids": str(pids), "left": name, "gap_s": 0.5, "linger_s": 300.0}
     project, port = engine_project(tmp_path, "vllm", **script), free_port("127.0.0.1")
     measuring = project.start("run", "HEAD", "-w", "vllm", *sets(port=port), said=tmp_path / "said")
     wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2, "the engine's processes")
     wait_for(Path("/dev/shm", name).exists, "shared memory")
+    (temporary,) = wait_for(lambda: tuple(Path(tempfile.gettempdir()).glob(f"pg-*/{name}")), "a temporary file")
     for pid in supervisors_of(measuring.pid):
         os.kill(pid, signal.SIGKILL)
     os.kill(measuring.pid, signal.SIGKILL)
@@ -233,6 +235,7 @@ def test_a_killed_perfguard_leaves_no_engine_and_no_shared_memory_behind_the_nex
     project.run("run", "HEAD", "--trials", "1", "-w", "vllm", *sets(port=port))
     assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
     assert not Path("/dev/shm", name).exists()
+    assert not temporary.parent.exists()
     assert rows(project.db, "SELECT count(*) FROM trials WHERE status = 'ok'") == [(2,)]
 
 

@@ -129,6 +129,12 @@ def shared_names(pids: Iterable[int]) -> set[str]:
     return {line.split("/dev/shm/")[1] for line in lines if "/dev/shm/psm_" in line}
 
 
+def sockets(pids: Iterable[int]) -> set[str]:
+    """Paths of the sockets that these processes listen on."""
+    found = (connection.laddr for pid in pids for connection in psutil.Process(pid).net_connections("unix"))
+    return {path for path in found if path.startswith("/")}
+
+
 def kill(pids: Iterable[int]) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # who lost the one before may have ended by itself
@@ -136,4 +142,5 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def names_left(names: Iterable[str]) -> list[str]:
+    """Of names in /dev/shm and of whole paths."""
     return sorted(name for name in names if Path("/dev/shm", name).exists())

@@ -1,4 +1,5 @@
-"""SIGKILL in mid-trial: after the next start nothing of a real vLLM is left, neither processes nor shared memory."""
+"""SIGKILL in mid-trial: after the next start nothing of a real vLLM is left, neither processes nor shared memory
+nor sockets."""
 
 import psutil
 import pytest
@@ -37,9 +38,10 @@ def next_start(project):
 def test_killing_perfguard_alone_leaves_nothing(measuring):
     project, process, children = measuring
     engines = {pid for pid, command in children.items() if "VLLM::" in command or "resource_tracker" in command}
-    names = real.shared_names(engines)
+    names = real.shared_names(engines) | real.sockets(children)
     assert len(engines) >= 3  # EngineCore, Worker, resource_tracker
-    assert names
+    assert any(name.startswith("psm_") for name in names)
+    assert any("/pg-" in name for name in names)
     process.kill()
     process.wait()
     next_start(project)
@@ -51,7 +53,7 @@ def test_killing_everything_but_the_engine_s_own_children_leaves_nothing_after_t
     """The worst case: supervisor, client and server are gone at once, and nobody is left to tell the others."""
     project, process, children = measuring
     orphans = {pid for pid, command in children.items() if "VLLM::" in command or "resource_tracker" in command}
-    names = real.shared_names(orphans)
+    names = real.shared_names(orphans) | real.sockets(children)
     real.kill([process.pid, *(pid for pid in children if pid not in orphans)])
     process.wait()
     assert any(real.is_alive(pid) for pid in orphans)

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ class Script(NamedTuple):  # a dataclass takes 10 ms to import, and every launch
     die_once: str = ""  # a file: the first start dies before it is ready
     linger_s: float = 0.0  # after SIGTERM, with the port still held
     orphan: bool = False
-    shared_memory: str = ""  # a name in /dev/shm that is left behind
+    left: str = ""  # a name in /dev/shm and among temporary files that is left behind
     busy_s: float = 0.0  # after an answer, in which a cache is not flushed and nobody may fall asleep
     sleepless: bool = False  # answers that it sleeps and stays awake
     drowsy: bool = False  # answers that it woke and sleeps on
@@ -80,8 +81,9 @@ def misbehave_at_start(script: Script) -> None:
 
         child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
         note_pid(script, child.pid)
-    if script.shared_memory:
-        write(os.path.join("/dev/shm", script.shared_memory), "weights")
+    if script.left:
+        write(os.path.join("/dev/shm", script.left), "weights")
+        write(os.path.join(tempfile.gettempdir(), script.left), "a socket, say")
     if script.linger_s:
         signal.signal(signal.SIGTERM, lambda *_: linger(script))
     time.sleep(script.start_s)

@@ -1,13 +1,16 @@
-"""Names in /dev/shm that a killed program leaves behind: remembered before a launch, looked at after it.
+"""What launches leave behind outside of their folders: remembered before a launch, removed after it.
 
-An engine that ends by itself removes its own; one that was killed leaves hundreds of megabytes that nothing gives back
-but a person or a reboot. Standard library only. Must never remove a name that was there before, that belongs to
-somebody else, or that any living process has mapped or open.
+Temporary files, such as the sockets that vLLM never removes, lie in a folder made for the launch. Names in /dev/shm
+can have no folder: an engine that ends by itself removes its own, one that was killed leaves hundreds of megabytes
+that nothing gives back but a person or a reboot. Standard library only. Must never remove a name in /dev/shm that was
+there before, that belongs to somebody else, or that any living process has mapped or open.
 """
 
 import contextlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +18,25 @@ PLACE = Path("/dev/shm")
 # Python's own: shared memory, and the semaphores of multiprocessing. And what vLLM's ranks on a processor leave behind
 # whenever they end (seen in 0.32).
 PREFIXES = ("psm_", "sem.mp-", "vllm_dist_")
-RECORD = "shared-memory.json"
+RECORD = "leftovers.json"
+# Short: the path of a socket has room for 107 characters.
+PREFIX = "pg-"
 
 
-def remember(folder: Path, place: Path = PLACE) -> None:
-    """Write the names that are there now into `folder`, for `clear`, or for the next start if we are killed."""
-    (folder / RECORD).write_text(json.dumps(sorted(names(place))), encoding="utf-8")
+def remember(folder: Path, place: Path = PLACE) -> Path:
+    """Make a folder for temporary files and return it.
+
+    Its name and those that are in `place` now are written into `folder`, for `clear`, or for the next start if we are
+    killed. Raises OSError where there is no room.
+    """
+    temporary = tempfile.mkdtemp(prefix=PREFIX)
+    record = json.dumps({"temporary": temporary, "names": sorted(names(place))})
+    try:
+        (folder / RECORD).write_text(record, encoding="utf-8")
+    except OSError:
+        os.rmdir(temporary)
+        raise
+    return Path(temporary)
 
 
 def names(place: Path = PLACE) -> set[str]:
@@ -31,12 +47,18 @@ def names(place: Path = PLACE) -> set[str]:
 
 
 def clear(folder: Path, place: Path = PLACE) -> tuple[str, ...]:
-    """Remove what came since `remember` and nobody uses; returns the names. Nothing where nothing was remembered."""
+    """Remove what came since `remember` and nobody uses; returns the names that went from `place`.
+
+    Nothing where nothing was remembered.
+    """
     record = folder / RECORD
     try:
-        before, since_s = set(json.loads(record.read_text(encoding="utf-8"))), record.stat().st_mtime
-    except (OSError, ValueError):
+        then, since_s = json.loads(record.read_text(encoding="utf-8")), record.stat().st_mtime
+        temporary, before = Path(then["temporary"]), set(then["names"])
+    except (OSError, ValueError, KeyError, TypeError):
         return ()
+    if temporary.name.startswith(PREFIX):
+        shutil.rmtree(temporary, ignore_errors=True)
     new = sorted(name for name in names(place) - before if _is_ours(place / name, since_s))
     used = set(_in_use(place)) if new else set()
     free = [name for name in new if not {name, _inode(place / name)} & used]

@@ -1,14 +1,15 @@
-"""Names in /dev/shm: only what came since, is ours and is used by nobody goes."""
+"""Of /dev/shm only what came since, is ours and is used by nobody goes; temporary files go with their folder."""
 
 import json
 import mmap
 import multiprocessing
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from perfguard.shared_memory import PLACE, RECORD, clear, clear_below, remember
+from perfguard.leftovers import PLACE, RECORD, clear, clear_below, remember
 
 
 @pytest.fixture
@@ -57,10 +58,39 @@ def test_nothing_is_removed_twice_or_where_nothing_was_remembered(places):
     place, folder = places
     assert clear(folder, place) == ()
     remember(folder, place)
-    assert json.loads((folder / RECORD).read_text()) == []
+    assert json.loads((folder / RECORD).read_text())["names"] == []
     assert clear(folder, place) == ()
     (place / "psm_later").write_bytes(b"x")
     assert clear(folder, place) == ()
+
+
+def test_temporary_files_go_with_their_folder_whatever_they_are(places):
+    place, folder = places
+    temporary = remember(folder, place)
+    (temporary / "kept" / "below").mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(temporary / "4f0c2a36-6dc5-4f43-a9f5-0d3a5ea2b6b1"))
+    assert clear(folder, place) == ()
+    assert not temporary.exists()
+    again = remember(folder, place)
+    assert again != temporary
+    clear_below(folder.parents[2], place)
+    assert not again.exists()
+
+
+@pytest.mark.parametrize("record", ['{"names": []}', '{"temporary": 7, "names": []}', "[]", "7", "{"])
+def test_a_record_that_is_none_removes_nothing(places, record):
+    place, folder = places
+    (folder / RECORD).write_text(record)
+    assert clear(folder, place) == ()
+
+
+def test_a_folder_that_was_not_made_here_stays_whatever_a_record_says(places):
+    place, folder = places
+    remember(folder, place).rmdir()
+    (folder / RECORD).write_text(json.dumps({"temporary": str(folder.parent), "names": []}))
+    clear(folder, place)
+    assert folder.exists()
 
 
 def test_the_next_start_finds_the_launches_of_a_killed_one_below_its_folder(places):
