@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfguard.records import Trial
-from perfguard.report import foreign, outcomes, reproduce, units
+from perfguard.report import foreign, machine, outcomes, reproduce, units
 from perfguard.report.markdown import metrics_table
 
 
@@ -50,11 +50,4 @@ def _method(comparison: Mapping[str, Any], measured: Sequence[Trial]) -> str:
 
 
 def _environment(comparison: Mapping[str, Any]) -> list[str]:
-    machine = comparison.get("machine") or {}
-    host, gpu = machine.get("host") or {}, machine.get("gpu") or {}
-    lines = [f"{key}: {host[key]}" for key in ("cpu_model", "num_threads", "kernel", "python") if host.get(key)]
-    names = [str(card.get("name")) for card in gpu.get("gpus", [])]
-    if names:
-        lines.append(f"GPU: {len(names)} × {names[0]}" if len(set(names)) == 1 else f"GPUs: {', '.join(names)}")
-    lines += [f"{key}: {gpu[key]}" for key in ("driver", "cuda_driver") if gpu.get(key)]
-    return [foreign.one_line(line) for line in lines] or ["not recorded"]
+    return [foreign.one_line(line) for line in machine.facts(comparison.get("machine") or {})] or ["not recorded"]

@@ -20,6 +20,16 @@ MOVED = "MACHINE MOVED"
 LETTERS = {"base": "A", "head": "B"}
 
 
+def facts(machine: Mapping[str, Any]) -> list[str]:
+    """What a person has to know of a stored fingerprint; [] where nothing was recorded."""
+    host, gpu = machine.get("host") or {}, machine.get("gpu") or {}
+    lines = [f"{key}: {host[key]}" for key in ("cpu_model", "num_threads", "kernel", "python") if host.get(key)]
+    names = [str(card.get("name")) for card in gpu.get("gpus", [])]
+    if names:
+        lines.append(f"GPU: {len(names)} × {names[0]}" if len(set(names)) == 1 else f"GPUs: {', '.join(names)}")
+    return lines + [f"{key}: {gpu[key]}" for key in ("driver", "cuda_driver") if gpu.get(key)]
+
+
 def plot_lines(comparison: Mapping[str, Any]) -> list[str]:
     """One column a trial, in the order they ran; [] where nothing was read from a GPU under load."""
     trials = _of(comparison, "trials")

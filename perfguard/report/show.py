@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from perfguard.records import Arm, BlockPlan, Campaign, Metric, Trial
-from perfguard.report import outcomes, terminal, units
+from perfguard.report import machine, outcomes, terminal, units
 
 
 def render_show(
@@ -36,7 +36,7 @@ def _facts(campaign: Campaign, blocks: Sequence[BlockPlan]) -> dict[str, object]
         **{arm.side: _arm(arm) for arm in campaign.arms},
         "policy": _named("", campaign.policy),
         "seed": campaign.seed,
-        "machine": _named("", campaign.machine),
+        "machine": ", ".join(machine.facts(campaign.machine)) or "not recorded",
         "planned": ", ".join(f"{b.stage}.{b.index} {b.order} {b.builds}" for b in blocks) or "no blocks",
     }
 

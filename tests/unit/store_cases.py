@@ -13,7 +13,7 @@ from perfguard.store import Store, open_store
 
 DECODE = Metric(name="decode_throughput", unit="token/s", better="higher")
 TOKENS = Metric(name="tokens", unit="1", better="higher", primary=False, exact=True)
-MACHINE = {"gpu": "H200", "driver": "580.1", "count": 2}
+MACHINE = {"gpu": {"gpus": [{"name": "NVIDIA H200"}] * 2, "driver": "580.1"}}
 
 
 def campaign(campaign_id: str = "c-0001", created_at: str = "2026-01-02T03:04:05+00:00", **changes: Any) -> Campaign:

@@ -231,6 +231,7 @@ def test_a_stored_campaign_shows_every_trial_whatever_became_of_it() -> None:
     render_show(store_cases.campaign(), [store_cases.block()], trials, cases.comparison(), console)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
     assert "base        HEAD~1  " + "a" * 40 + "  NCCL_PROTO=LL  Faster [bold]router[/bold]" in lines
+    assert "machine     GPU: 2 × NVIDIA H200, driver: 580.1" in lines
     assert "head        WORKTREE  " + "c" * 40 + "  + patch of 15 B  layers=12" in lines
     rows = [line.split() for line in lines if "base 1" in line or "head 1" in line]
     assert [row[-2:] for row in rows[:2]] == [["80.00", "token/s"], ["81.00", "token/s"]]

@@ -8,7 +8,7 @@ import pytest
 
 from perfguard.errors import StoreError
 from perfguard.store import Ack, NightRun, NightValue, Pin, StoredNight, Suspicion, open_store, schema
-from tests.unit.store_cases import campaign
+from tests.unit.store_cases import MACHINE, campaign
 
 RUN = NightRun(
     campaign="c-0001", night="n1", started_at="2026-03-01T02:00:00+00:00", workload="moe", commit_sha="h1", pin="p1",
@@ -116,4 +116,4 @@ def test_a_database_from_before_there_were_nights_is_migrated_or_read_as_it_is(t
         migrated.nights.add_run(RUN)
         assert migrated.nights.runs_of_night("n1") == [RUN]
         assert migrated.machines()[0].num_campaigns == 1
-        assert migrated.machines()[0].facts["gpu"] == "H200"
+        assert migrated.machines()[0].facts["gpu"] == MACHINE["gpu"]
