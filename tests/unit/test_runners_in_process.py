@@ -72,12 +72,12 @@ def launch(tmp_path):
     prompts = tmp_path / "prompts.json"
     prompts.write_text('{"prompts": [[0, 10], [0, 20], [0, 30]]}')
 
-    def make(base, head, *, modes=("plain",), trial="t1", rank=0, **params):
+    def make(base, head, *, modes=("plain",), place="s1b0t0a0", rank=0, **params):
         slots = (base, head, head, base)
         params = {"prompts": 3, "tokens": 3, "prompt_file": str(prompts)} | params
         spec = Spec(
-            trial=trial, runner="tp_moe", modes=modes, params=params, subject_root=slots[0], seed=5, slots=slots,
-            result=str(tmp_path / "result-{rank}"), ready=str(tmp_path / "ready-{rank}"),
+            trial="t1", runner="tp_moe", modes=modes, params=params, subject_root=slots[0], seed=5, slots=slots,
+            place=place, result=str(tmp_path / "result-{rank}"), ready=str(tmp_path / "ready-{rank}"),
         )  # fmt: skip
         root = Path(slots[0])
         return Launch(spec=spec, rank=rank, world_size=1, subject_root=root, started_s=time.perf_counter())
@@ -173,7 +173,7 @@ def test_rounds_are_drawn_anew_and_alike_on_every_rank(launch, pair):
     assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
     assert len(set(orders)) > 10
     assert orders == [tuple(round_order(launch(*pair, rank=1), "plain", number)) for number in range(40)]
-    assert orders != [tuple(round_order(launch(*pair, trial="t2"), "plain", number)) for number in range(40)]
+    assert orders != [tuple(round_order(launch(*pair, place="s1b1t0a0"), "plain", number)) for number in range(40)]
 
 
 @pytest.mark.parametrize(("old", "new", "said"), [
