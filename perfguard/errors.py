@@ -6,12 +6,16 @@ PerfguardError                 what a user can act on: what happened, where, wha
 ├── NotComparableError   (4)   environment, method or origin does not allow a comparison
 ├── HarnessError         (5)   perfguard itself, or something it rests on, failed
 │   ├── BuildError       (5)   the subject does not check out, build or import at a commit
-│   │   └── StorageError (5)   for lack of room in the cache folder, which is no fault of the commit
+│   │   └── StorageError (5)   a folder that we need cannot be written: no fault of the commit
 │   ├── StoreError       (5)   results.db cannot be read or written
 │   ├── BusyError        (5)   another measuring job holds this machine
 │   └── ClockError       (5)   a GPU refused to have its clocks set or told
 └── Interrupted          (130) Ctrl-C: what was measured is stored
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 EXIT_OK = 0
 EXIT_REGRESSION = 1
@@ -96,3 +100,12 @@ class ClockError(HarnessError):
 
 class Interrupted(PerfguardError):  # noqa: N818 - it is not an error of anybody
     exit_code = EXIT_INTERRUPTED
+
+
+@contextmanager
+def writing(folder: Path, next_step: str) -> Iterator[None]:
+    """A full disk does not say by itself which of them it is. Raises StorageError for whatever the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written: {error.strerror}", next_step) from error

@@ -184,6 +184,7 @@ class Launcher:
             checkout=build.checkout,
             caches=build.caches,
             folder=build.logs / trial_id,
+            strays=self.workspace.strays,
             owner=self.workspace.owner,
             seed=self.campaign.seed,
             cache_state=state_of(build.caches),

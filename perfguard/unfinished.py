@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from perfguard.errors import Interrupted, StoreError, UsageError
+from perfguard.errors import Interrupted, PerfguardError, StorageError, StoreError, UsageError
 from perfguard.records import Campaign, Trial
 from perfguard.store import Store, upkeep
 
@@ -24,4 +24,13 @@ def marked_if_interrupted(campaign: Campaign, trials: Sequence[Trial], store: St
                 store.set_status(campaign.id, "interrupted")
         if isinstance(error, KeyboardInterrupt):
             raise Interrupted(f"interrupted; {len(trials)} trials are stored", next_step) from None
+        if isinstance(error, StorageError | StoreError) and "--resume" in next_step:
+            raise _resumable(error, len(trials), next_step) from error
         raise
+
+
+def _resumable(error: StorageError | StoreError, num_trials: int, next_step: str) -> PerfguardError:
+    """No room in a folder, which a variable can move (its name and value go before a command), or in the database."""
+    if isinstance(error, StorageError):
+        return StorageError(f"{error}; {num_trials} trials are stored", f"{error.next_step} {next_step}")
+    return StoreError(str(error), f"{error.next_step}, then {next_step}" if error.next_step else next_step)

@@ -71,9 +71,7 @@ def _run(arguments: list[str]) -> int:
         mute()
         return 0
     except OSError as error:
-        if error.errno not in UNWRITABLE or error.filename is not None:
-            return _failed(error)
-        return _unwritten(error)
+        return _unwritten(error) if error.errno in UNWRITABLE else _failed(error)
     except Exception as error:
         return _failed(error)
 
@@ -88,8 +86,9 @@ def _failed(error: Exception) -> int:
 
 
 def _unwritten(error: OSError) -> int:
-    """Standard output is a file on a full disk."""
-    _show(f"the output cannot be written: {error.strerror}", "free space, or write to another place")
+    """A file, or standard output on a full disk: that has no name."""
+    what = error.filename or "the output"
+    _show(f"{what} cannot be written: {error.strerror}", "free space, or write to another place")
     mute()
     return EXIT_FAILURE
 

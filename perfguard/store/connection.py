@@ -107,7 +107,7 @@ def _explanation(error: sqlite3.Error, path: Path, what_is_stored: Callable[[], 
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return StoreError(
             f"{path} cannot be written, disk or quota is full: {error}; {what_is_stored()}",
-            f"free space (df -h {path.parent}), then perfguard compare --resume ID",
+            f"free space: df -h {path.parent}",
         )
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return StoreError(

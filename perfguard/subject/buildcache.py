@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from perfguard.strays import remove_tree
 from perfguard.subject.checkout import refresh_index
 from perfguard.subject.kept import ENTRY_NAME, Entry, Place, age_s, make_room, take_place
-from perfguard.subject.leftovers import owned_processes, remove_tree
+from perfguard.subject.leftovers import owned_processes
 from perfguard.subject.snapshots import contents_of, copy_build
 from perfguard.subject.workspace import Build, Workspace, build_in, make_folders
 

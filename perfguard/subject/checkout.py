@@ -7,12 +7,13 @@ a folder. docs/decisions/0001-checkouts.md says why.
 import shutil
 from pathlib import Path
 
-from perfguard.errors import BuildError, StorageError
+from perfguard.errors import BuildError, StorageError, writing
 from perfguard.records import Revision
 from perfguard.subject import lfs, submodules
 from perfguard.subject.commands import Answer, ask_git, git_output
 from perfguard.subject.location import Location, lend_objects
 
+SIGNS_OF_A_FULL_DISK = ("No space left", "Disk quota exceeded")
 SIGNS_OF_MISSING_OBJECTS = (
     "unable to read",
     "missing blob",
@@ -49,12 +50,9 @@ def check_out_module(module: Location, link: submodules.Link, parent: Path) -> N
 
 def populate(source: Location, commit: str, folder: Path, name: str = "") -> None:
     """`git init`, borrow the objects of `source`, check `commit` out detached."""
-    _make(folder, source.object_format)
-    lend_objects(source.objects, folder / ".git" / "objects")
-    shallow = source.common_dir / "shallow"
-    if shallow.is_file():
-        shutil.copyfile(shallow, folder / ".git" / "shallow")
-    answer = ask_git(folder, "checkout", "--quiet", "--force", "--detach", commit, "--")
+    answer = _init(source, folder)
+    if answer.is_ok:
+        answer = _check_out(source, commit, folder)
     if not answer.is_ok:
         raise explain(answer, folder, what=f"{name} {commit[:12]}".strip(), source=source, commit=commit)
 
@@ -62,9 +60,9 @@ def populate(source: Location, commit: str, folder: Path, name: str = "") -> Non
 def explain(answer: Answer, folder: Path, *, what: str, source: Location, commit: str) -> BuildError:
     """A failed checkout in words: a full disk and objects that were never fetched are not the commit's fault."""
     words = answer.error
-    if "No space left" in words or "Disk quota exceeded" in words:
-        free = shutil.disk_usage(folder).free // 2**20
-        text = f"no space to check out {what} in {folder} ({free} MiB free): {words}"
+    free_mib = shutil.disk_usage(folder).free // 2**20
+    if not free_mib or any(sign in words for sign in SIGNS_OF_A_FULL_DISK):
+        text = f"no space to check out {what} in {folder} ({free_mib} MiB free): {words}"
         return StorageError(text, "PERFGUARD_CACHE=DIR")
     if any(sign in words for sign in SIGNS_OF_MISSING_OBJECTS):
         # `git archive` reads every file of a commit, and so makes a partial clone fetch what it left out.
@@ -73,21 +71,27 @@ def explain(answer: Answer, folder: Path, *, what: str, source: Location, commit
     return BuildError(f"git cannot check out {what} in {folder}: {words}", f"git -C {source.root} show --stat {commit}")
 
 
-def _make(folder: Path, object_format: str) -> None:
-    try:
+def _init(source: Location, folder: Path) -> Answer:
+    with writing(folder, "PERFGUARD_CACHE=DIR"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot create {folder}: {error.strerror}", "PERFGUARD_CACHE=DIR") from error
     # Without a template, so that no hook or setting of the user's template gets in.
-    answer = ask_git(folder, "init", "--quiet", "--template=", f"--object-format={object_format}")
-    if not answer.is_ok:
-        raise BuildError(f"git init failed in {folder}: {answer.error}", "PERFGUARD_CACHE=DIR")
+    return ask_git(folder, "init", "--quiet", "--template=", f"--object-format={source.object_format}")
+
+
+def _check_out(source: Location, commit: str, folder: Path) -> Answer:
+    with writing(folder, "PERFGUARD_CACHE=DIR"):
+        lend_objects(source.objects, folder / ".git" / "objects")
+        shallow = source.common_dir / "shallow"
+        if shallow.is_file():
+            shutil.copyfile(shallow, folder / ".git" / "shallow")
+    return ask_git(folder, "checkout", "--quiet", "--force", "--detach", commit, "--")
 
 
 def _write_tags(location: Location, folder: Path) -> None:
     """Tags in one file, so that version tools (`git describe`) answer as they do in the user's repository."""
     if listed := list_tags(location):
-        (folder / ".git" / "packed-refs").write_bytes(listed)
+        with writing(folder, "PERFGUARD_CACHE=DIR"):
+            (folder / ".git" / "packed-refs").write_bytes(listed)
 
 
 def list_tags(location: Location) -> bytes:

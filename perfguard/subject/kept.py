@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perfguard import leftovers
-from perfguard.subject.leftovers import end_processes, remove_tree
+from perfguard.strays import remove_tree
+from perfguard.subject.leftovers import end_processes
 from perfguard.subject.owner import hold, is_abandoned, sweeping_paused, unusable
 
 ENTRY_NAME = "entry.json"
@@ -171,7 +171,6 @@ def sweep_places(root: Path) -> tuple[Path, ...]:
         left = [path for folder in _folders(root) if is_abandoned(folder) for path in _unfinished(folder)]
         gone = _to_trash(root, left)
     for path in gone:
-        leftovers.clear_below(path)
         remove_tree(path)
     return tuple(left)
 

@@ -1,4 +1,4 @@
-"""Processes and folders that a perfguard which is gone has left behind.
+"""Processes that a perfguard which is gone has left behind.
 
 A process is ours only if it carries PERFGUARD_OWNER with the token of a dead owner: never by its name, its command
 line or its folder.
@@ -6,9 +6,7 @@ line or its folder.
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 
@@ -45,23 +43,6 @@ def end_processes(owner: str) -> tuple[int, ...]:
         _signal(process, is_firm=True)
     psutil.wait_procs(alive, timeout=KILL_WAIT_S)
     return tuple(process.pid for process in processes)
-
-
-def remove_tree(folder: Path) -> bool:
-    """Remove a folder, read-only content included; False if something of it stays."""
-    for parent, names, _ in os.walk(folder):
-        # Deleting needs write permission on the folder that holds a file, never on the file.
-        for path in (parent, *(os.path.join(parent, name) for name in names)):
-            _make_writable(path)
-    shutil.rmtree(folder, ignore_errors=True)
-    return not folder.exists()
-
-
-def _make_writable(folder: str) -> None:
-    if os.path.islink(folder):
-        return  # its target is not ours
-    with contextlib.suppress(OSError):  # somebody else's stays, and remove_tree says so
-        os.chmod(folder, 0o700)
 
 
 def _carries(process: psutil.Process, owner: str) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from perfguard import leftovers
+from perfguard.strays import clear_all, remove_tree
 from perfguard.subject.kept import sweep_places
-from perfguard.subject.leftovers import end_processes, remove_tree
-from perfguard.subject.owner import KEEP_NAME, hold, is_abandoned, sweeping_paused, unusable
+from perfguard.subject.leftovers import end_processes
+from perfguard.subject.owner import KEEP_NAME, Hold, hold, is_abandoned, sweeping_paused, unusable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,11 @@ class Workspace:
     root: Path
     held: dict[Build, Callable[[], object]] = field(default_factory=dict)
 
+    @property
+    def strays(self) -> Path:
+        """Where launches remember what they may leave outside of this folder."""
+        return strays_in(self.folder)
+
     def new_build(self) -> Build:
         """A fresh folder. Its name is drawn, not numbered: nothing in a path tells one arm from the other."""
         return make_folders(self.folder / secrets.token_hex(4))
@@ -46,6 +51,10 @@ class Workspace:
         """Remove a build that is needed no more, before the workspace ends."""
         give_back = self.held.pop(build, None) or partial(remove_tree, build.checkout.parent)
         give_back()
+
+
+def strays_in(folder: Path) -> Path:
+    return folder / "strays"
 
 
 def build_in(folder: Path) -> Build:
@@ -75,12 +84,12 @@ def open_workspace(root: Path | None = None, *, keep: bool = False) -> Iterator[
     root = root or cache_root()
     workspace = Workspace(folder=_work(root) / (owner := secrets.token_hex(8)), owner=owner, root=root)
     with sweeping_paused(root):
-        workspace.folder.mkdir()
-        lock = hold(workspace.folder, owner)
+        lock = _begin(workspace)
     try:
         yield workspace
     finally:
         end_processes(workspace.owner)
+        clear_all(workspace.strays)
         for build in tuple(workspace.held):
             workspace.release(build)
         if keep:
@@ -89,6 +98,15 @@ def open_workspace(root: Path | None = None, *, keep: bool = False) -> Iterator[
             remove_tree(workspace.folder)
         if lock is not None:
             os.close(lock.handle)
+
+
+def _begin(workspace: Workspace) -> Hold | None:
+    try:
+        workspace.folder.mkdir()
+        return hold(workspace.folder, workspace.owner)
+    except OSError as error:
+        remove_tree(workspace.folder)
+        raise unusable(workspace.root, error) from error
 
 
 def sweep_leftovers(root: Path | None = None) -> tuple[Path, ...]:
@@ -102,7 +120,7 @@ def sweep_leftovers(root: Path | None = None) -> tuple[Path, ...]:
         abandoned = [folder for folder in sorted(work.iterdir()) if is_abandoned(folder)]
     for folder in abandoned:
         end_processes(folder.name)
-        leftovers.clear_below(folder)
+        clear_all(strays_in(folder))
     return tuple(folder for folder in abandoned if remove_tree(folder)) + sweep_places(root)
 
 

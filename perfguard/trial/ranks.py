@@ -6,12 +6,12 @@ Must not judge values beyond "a number that can be compared"; whether the machin
 import os
 import socket
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from perfguard import leftovers, protocol
+from perfguard import protocol, strays
+from perfguard.errors import writing
 from perfguard.records import Trial
 from perfguard.trial.environment import runner_environment
 from perfguard.trial.launch import Launch, Process, log_head, run_launch
@@ -37,18 +37,14 @@ def now() -> str:
 
 
 def start_ranks(request: TrialRequest, spec: protocol.Spec, *, bundle: Path) -> Observed:
-    """Start one process a rank on this spec and wait for all of them."""
-    request.folder.mkdir(parents=True, exist_ok=True)
+    """Start one process a rank on this spec and wait for all of them. Raises StorageError where there is no room."""
     ranks = range(request.workload.world_size)
-    _remove_old(spec, ranks)
-    spec_file = request.folder / "spec.json"
-    protocol.write(spec_file, spec)
-    inherited = {**os.environ, "TMPDIR": str(leftovers.remember(request.folder))}
+    record = request.strays / f"{request.id}.json"
+    temporary = _prepare(request, spec, ranks, record)
     try:
-        argv = _argv(request, bundle, spec_file)
-        launched = run_launch(_launch(request, spec, ranks, argv=argv, inherited=inherited))
+        launched = run_launch(_launch(request, spec, ranks, bundle=bundle, temporary=temporary))
     finally:
-        leftovers.clear(request.folder)  # also after a time-out or Ctrl-C; after worse, the next start does it
+        strays.clear(record)  # also after a time-out or Ctrl-C; after worse, the workspace or the next start does it
     results = tuple(_read(_of_rank(spec.result, rank)) for rank in ranks)
     logs = tuple(log_head(_log(request, rank)) for rank in ranks)
     return Observed(request=request, launched=launched, results=results, logs=logs)
@@ -104,16 +100,34 @@ def _is_client(request: TrialRequest) -> bool:
     return request.workload.runner == "engine"
 
 
-def _argv(request: TrialRequest, bundle: Path, spec_file: Path) -> tuple[str, ...]:
+def _spec_file(request: TrialRequest) -> Path:
+    return request.folder / "spec.json"
+
+
+def _argv(request: TrialRequest, bundle: Path) -> tuple[str, ...]:
     python = sys.executable if _is_client(request) else request.arm.python or sys.executable
     # -P: the folder of the script is not put on the path, where its neighbours could win over the subject.
-    return (python, "-P", str(bundle / "runners" / "__main__.py"), str(spec_file))
+    return (python, "-P", str(bundle / "runners" / "__main__.py"), str(_spec_file(request)))
+
+
+def _prepare(request: TrialRequest, spec: protocol.Spec, ranks: range, record: Path) -> Path:
+    """Write the specification; returns a new folder for temporary files, which `record` knows of."""
+    with writing(request.folder, "PERFGUARD_CACHE=DIR"):
+        request.folder.mkdir(parents=True, exist_ok=True)
+        _remove_old(spec, ranks)
+        protocol.write(_spec_file(request), spec)
+        temporary = strays.remember(record)
+    with writing(temporary, "TMPDIR=DIR"):
+        temporary.mkdir(mode=0o700)
+    return temporary
 
 
 def _launch(
-    request: TrialRequest, spec: protocol.Spec, ranks: range, *, argv: tuple[str, ...], inherited: Mapping[str, str]
+    request: TrialRequest, spec: protocol.Spec, ranks: range, *, bundle: Path, temporary: Path
 ) -> Launch:
+    inherited = {**os.environ, "TMPDIR": str(temporary)}
     common = runner_environment(inherited, request.arm.env, request.caches)
+    argv = _argv(request, bundle)
     port = _free_port()
     processes = tuple(
         Process(

@@ -16,7 +16,8 @@ def place_of(stage: int, block: int, slot: int, attempt: int) -> str:
 class TrialRequest:
     """One trial to run. `workload` is the arm's (its parameters already on top).
 
-    `checkout` and `caches` belong to the arm's build; `folder` is this trial's own, for spec, results and logs.
+    `checkout` and `caches` belong to the arm's build; `folder` is this trial's own, for spec, results and logs;
+    what it may leave outside is remembered in a file in `strays`.
     `owner` marks the processes (PERFGUARD_OWNER); `seed` and `place` make what a launch draws. `cache_state`: what the
     compile caches hold before the launch, as trial.caches.state_of tells it.
     """
@@ -33,6 +34,7 @@ class TrialRequest:
     checkout: Path
     caches: Path
     folder: Path
+    strays: Path
     owner: str
     seed: int
     cache_state: Mapping[str, int] = field(default_factory=dict)

@@ -17,7 +17,11 @@ LEAST: Mapping[str, float] = {
     "rate_per_s": 0, "warmup_requests": 0, "stop_grace_s": 0, "synthetic_accept_length": 0, "max_wait_share": 0,
     "age_s": 0, "thin_layers": 0,
 }  # fmt: skip
-LAST_PORT = 65535
+# Beyond what any load needs, and below what takes the client's memory before a request is sent.
+MOST: Mapping[str, float] = {
+    "port": 65_535, "requests": 10**6, "tokens": 10**6, "concurrency": 10**5, "warmup_requests": 10**5,
+    "prompt_tokens": 10**6, "warmup_rounds": 1000, "rate_per_s": 10**6, "age_s": 30 * 86_400,
+}  # fmt: skip
 # Lists of words; a text is taken apart as a shell would.
 WORD_LISTS = ("args", "speculative_args")
 PREFIX_CACHES = ("", "flush", "unique", "keep")
@@ -87,12 +91,12 @@ def _check_numbers(params: EngineParams) -> None:
             raise ParamsError(f"params: {name} is {value}, not a finite number")
         if name in LEAST and value < LEAST[name]:
             raise ParamsError(f"params: {name} is {value}, not at least {LEAST[name]:g}")
+        if name in MOST and value > MOST[name]:
+            raise ParamsError(f"params: {name} is {value}, not at most {MOST[name]:.0f}")
     if params.tokens < 2:
         raise ParamsError("params: tokens is 1, and one token has no time between tokens")
     if params.request_timeout_s <= 0:
         raise ParamsError(f"params: request_timeout_s is {params.request_timeout_s}, not above 0")
-    if params.port > LAST_PORT:
-        raise ParamsError(f"params: port is {params.port}, not at most {LAST_PORT}")
     if 0 < params.synthetic_accept_length < 1:
         text = f"params: synthetic_accept_length is {params.synthetic_accept_length}: every cycle has its own token"
         raise ParamsError(f"{text}, so that 1 is the least (0: as the draft does)")
@@ -104,8 +108,10 @@ def _check_words(params: EngineParams) -> None:
     for mode, words in params.pinned_args.items():
         if not isinstance(words, str):
             raise ParamsError(f"params: pinned_args of {mode} is {words!r}, not a text")
+    if not params.host:
+        raise ParamsError("params: host is empty")
     try:
-        socket.getaddrinfo(params.host or ".", None, type=socket.SOCK_STREAM)
+        socket.getaddrinfo(params.host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ParamsError(f"params: host is {params.host!r}: {error}") from None
 

@@ -40,6 +40,8 @@ def read_file(path: Path) -> tuple[Prompt, ...]:
     Of a conversation the first turn of its human is taken; conversations without one are left out.
     Raises ValueError that names file, line and what was expected.
     """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no regular file")  # a device may have no end
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import time
@@ -82,6 +83,44 @@ def test_a_killed_comparison_leaves_no_process_and_goes_on_where_it_was(engine, 
     sides = ["AB"[side == "head"] for _, _, side, _, _ in after]
     assert "".join(sides) == orders[1, 0] + orders[1, 1]
     assert f"{comparison['id']}  EQUIVALENT  agrees" in engine.run("replay").stdout
+
+
+@pytest.mark.parametrize("scope", ["full", "in-process"])
+def test_temporary_files_of_a_killed_comparison_go_with_the_next_start(project, monkeypatch, scope):
+    temporary = project.folder / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    project.commit({"fake.json": {"instance_noise": 0.003, "load_s": 0.5}})
+    settings = ("-w", "fake", "--set", "noise=0", "--scope", scope)
+    process = project.start("compare", "HEAD", "HEAD", *settings, *SHORT, said=project.folder / "said")
+    try:
+        wait_for(lambda: rows(project.db, MEASURED) or process.poll() is not None, "a measured trial")
+        wait_for(lambda: [*temporary.glob("pg-*")], "the folder of the next launch")
+    finally:
+        process.kill()
+        process.wait()
+    assert [*temporary.glob("pg-*")]
+    project.run("run", "HEAD", "--trials", "1", "-w", "fake")
+    assert [*temporary.glob("pg-*")] == []
+
+
+def test_a_folder_for_temporary_files_that_goes_away_ends_it_with_the_command_that_goes_on(project, monkeypatch):
+    temporary = project.folder / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    project.commit({"fake.json": {"load_s": 0.3}})
+    said = project.folder / "said"
+    process = project.start("compare", "HEAD", "HEAD", "-w", "fake", "--set", "noise=0", *SHORT, said=said)
+    wait_for(lambda: rows(project.db, MEASURED) or process.poll() is not None, "a measured trial")
+    temporary.rename(project.folder / "gone")
+    assert process.wait(60) == 5, said.read_text()
+    ((wanted,),) = rows(project.db, "SELECT id FROM campaigns")
+    error, step = said.read_text().splitlines()[-2:]
+    why = r"cannot be written: No such file or directory; \d+ trials are stored"
+    assert re.fullmatch(rf"error: {temporary}/pg-\w+ {why}", error)
+    assert step == f" next: TMPDIR=DIR perfguard compare --resume {wanted} --db {project.db}"
+    (project.folder / "gone").rename(temporary)
+    assert json.loads(project.run("compare", "--resume", wanted, "--json", "-").stdout)["outcome"] == "EQUIVALENT"
 
 
 def test_ctrl_c_says_how_to_go_on_and_that_works(engine, begun):

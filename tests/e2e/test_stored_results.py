@@ -150,7 +150,9 @@ def test_a_disk_that_fills_up_keeps_what_was_stored(project):
     assert "stored and safe: campaign" in failed.stderr
     kept = rows(project.db, "SELECT count(*) FROM trials JOIN campaigns c ON c.id = campaign WHERE c.kind = 'compare'")
     assert kept[0][0] > 0
-    project.run("compare", "--resume", "latest", "--quiet")
+    ((wanted,),) = rows(project.db, "SELECT id FROM campaigns WHERE kind = 'compare'")
+    assert f"next: free space: df -h {project.db.parent}, then perfguard compare --resume {wanted}" in failed.stderr
+    project.run("compare", "--resume", wanted, "--quiet")
     assert wait_for(lambda: rows(project.db, "PRAGMA integrity_check"), "an answer") == [("ok",)]
 
 

@@ -1,6 +1,7 @@
 """Prompts shipped, read from a user's file, and made unique."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -105,3 +106,9 @@ def test_a_seed_gives_its_prompts_again_and_another_seed_others():
     assert not {p.ids[:8] for p in make_unique(base, num=5, seed=1)} & {
         p.ids[:8] for p in make_unique(base, num=5, seed=2)
     }
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev"])
+def test_what_is_no_file_is_not_read_to_its_end_that_never_comes(path):
+    with pytest.raises(ValueError, match=f"{path} is no regular file"):
+        read_file(Path(path))

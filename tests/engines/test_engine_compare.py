@@ -225,8 +225,7 @@ def test_a_killed_perfguard_leaves_no_engine_and_nothing_of_it_behind_the_next_s
     wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2, "the engine's processes")
     wait_for(Path("/dev/shm", name).exists, "shared memory")
     (temporary,) = wait_for(lambda: tuple(Path(tempfile.gettempdir()).glob(f"pg-*/{name}")), "a temporary file")
-    for pid in supervisors_of(measuring.pid):
-        os.kill(pid, signal.SIGKILL)
+    kill_supervisors(measuring)
     os.kill(measuring.pid, signal.SIGKILL)
     measuring.wait()
     time.sleep(0.2)
@@ -239,17 +238,35 @@ def test_a_killed_perfguard_leaves_no_engine_and_nothing_of_it_behind_the_next_s
     assert rows(project.db, "SELECT count(*) FROM trials WHERE status = 'ok'") == [(2,)]
 
 
-def test_a_killed_supervisor_ends_the_run_in_one_line_and_leaves_nothing(tmp_path):
-    """SIGKILL of what would end the server, in mid-trial; perfguard itself lives."""
-    pids = tmp_path / "pids"
-    project = engine_project(tmp_path, "sglang", orphan=True, pids=str(pids), gap_s=0.2)
-    measuring = project.start("run", "HEAD", "-w", "sglang", *sets(), said=tmp_path / "said")
-    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2, "the engine's processes")
+def kill_supervisors(measuring):
     for pid in supervisors_of(measuring.pid):
         os.kill(pid, signal.SIGKILL)
-    assert measuring.wait(60) == 5
-    assert "error: the supervisor of a trial ended with code -9" in (tmp_path / "said").read_text()
+
+
+def interrupt_twice(measuring):
+    """The second one while the first is being obeyed."""
+    measuring.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    measuring.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [(kill_supervisors, 5, "error: the supervisor of a trial ended with code -9"), (interrupt_twice, 130, "interrupt")],
+)
+def test_a_hasty_end_in_mid_trial_says_so_in_one_line_and_leaves_nothing(tmp_path, end, code, said):
+    """Of an engine that takes its time to end, keeps shared memory mapped meanwhile, and has an orphan."""
+    pids, name = tmp_path / "pids", f"psm_perfguard_{os.getpid()}_{code}"
+    script = {"orphan": True, "pids": str(pids), "left": name, "gap_s": 0.2, "linger_s": 60.0}
+    project = engine_project(tmp_path, "sglang", **script)
+    measuring = project.start("run", "HEAD", "-w", "sglang", *sets(stop_grace_s=30), said=tmp_path / "said")
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2, "the engine's processes")
+    (temporary,) = wait_for(lambda: tuple(Path(tempfile.gettempdir()).glob(f"pg-*/{name}")), "a temporary file")
+    end(measuring)
+    assert measuring.wait(60) == code
+    assert said in (tmp_path / "said").read_text()
     assert [pid for pid in map(int, pids.read_text().split()) if is_alive(pid)] == []
+    assert (temporary.parent.exists(), Path("/dev/shm", name).exists()) == (False, False)
 
 
 def supervisors_of(pid):

@@ -192,7 +192,7 @@ def test_the_tiny_model_runs_both_sides_in_one_process_a_rank(tmp_path, tp):
         TrialRequest(
             id=f"t{slot}", stage=1, block=0, slot=slot, side=side, build=1, attempt=0, workload=built_in,
             arm=Arm(side=side, revision=revision), checkout=tmp_path / side, caches=tmp_path / "caches",
-            folder=tmp_path / "quad", owner="token", seed=3,
+            folder=tmp_path / "quad", strays=tmp_path / "strays", owner="token", seed=3,
         )
         for slot, side in enumerate(("head", "base", "base", "head"))
     ]  # fmt: skip

@@ -95,7 +95,7 @@ def test_a_full_database_says_what_is_stored_and_stays_whole(tmp_path: Path) -> 
         num_stored = len(store.trials("c-0001"))
         assert 1 <= num_stored < 99
         assert f"stored and safe: campaign c-0001 with {num_stored} trials of 0 blocks" in str(error.value)
-        assert "--resume" in error.value.next_step
+        assert error.value.next_step == f"free space: df -h {tmp_path}"
     assert intact(path)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from perfguard import strays
 from perfguard.errors import BuildError, UsageError
 from perfguard.subject import leftovers
 from perfguard.subject.build import run_setup
@@ -46,7 +47,10 @@ def end(process):
 
 
 def is_running(process):
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # collected between the two
+        return False
 
 
 def test_the_sweep_ends_what_a_killed_owner_left_and_spares_a_bystander_with_the_same_command_line(tmp_path):
@@ -95,7 +99,7 @@ def test_read_only_folders_are_removed_by_a_user_whom_they_stop():
             (locked / "file").touch(mode=0o400)
             for folder in (locked, locked.parent):
                 folder.chmod(0o500)
-            os._exit(0 if leftovers.remove_tree(Path(name, "tree")) else 1)
+            os._exit(0 if strays.remove_tree(Path(name, "tree")) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert os.listdir(name) == []
 

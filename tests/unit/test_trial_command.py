@@ -38,6 +38,7 @@ def request(folder, *command, read="json", metrics=(SECONDS,), timeout_s=20.0, e
         checkout=folder / "tree",
         caches=folder / "caches",
         folder=folder / "trial",
+        strays=folder / "strays",
         owner="token",
         seed=7,
     )

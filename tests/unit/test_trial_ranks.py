@@ -56,7 +56,7 @@ def request(bundle, script="ready(); answer()", world_size=1, env=None, **limits
     return TrialRequest(
         id="t-9", stage=1, block=0, slot=2, side="base", build=1, attempt=0, workload=workload,
         arm=Arm(side="base", revision=revision, env=env or {}), checkout=folder / "tree", caches=folder / "caches",
-        folder=folder / "trial", owner="token", seed=11,
+        folder=folder / "trial", strays=folder / "strays", owner="token", seed=11,
     )  # fmt: skip
 
 

@@ -57,6 +57,9 @@ class Script(NamedTuple):  # a dataclass takes 10 ms to import, and every launch
     more: dict[str, str] = {}  # noqa: RUF012
 
 
+HELD: list[int] = []  # for as long as we live
+
+
 def read_script() -> Script:
     values = {}
     if os.path.exists(FILE):
@@ -82,7 +85,8 @@ def misbehave_at_start(script: Script) -> None:
         child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
         note_pid(script, child.pid)
     if script.left:
-        write(os.path.join("/dev/shm", script.left), "weights")
+        write(shared := os.path.join("/dev/shm", script.left), "weights")
+        HELD.append(os.open(shared, os.O_RDONLY))
         write(os.path.join(tempfile.gettempdir(), script.left), "a socket, say")
     if script.linger_s:
         signal.signal(signal.SIGTERM, lambda *_: linger(script))

@@ -9,6 +9,7 @@ there before, that belongs to somebody else, or that any living process has mapp
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -18,25 +19,20 @@ PLACE = Path("/dev/shm")
 # Python's own: shared memory, and the semaphores of multiprocessing. And what vLLM's ranks on a processor leave behind
 # whenever they end (seen in 0.32).
 PREFIXES = ("psm_", "sem.mp-", "vllm_dist_")
-RECORD = "leftovers.json"
 # Short: the path of a socket has room for 107 characters.
 PREFIX = "pg-"
 
 
-def remember(folder: Path, place: Path = PLACE) -> Path:
-    """Make a folder for temporary files and return it.
+def remember(record: Path, place: Path = PLACE) -> Path:
+    """The path of a folder for temporary files, which the caller makes.
 
-    Its name and those that are in `place` now are written into `folder`, for `clear`, or for the next start if we are
+    It and the names that are in `place` now go into the file `record`, for `clear`, or for the next start if we are
     killed. Raises OSError where there is no room.
     """
-    temporary = tempfile.mkdtemp(prefix=PREFIX)
-    record = json.dumps({"temporary": temporary, "names": sorted(names(place))})
-    try:
-        (folder / RECORD).write_text(record, encoding="utf-8")
-    except OSError:
-        os.rmdir(temporary)
-        raise
-    return Path(temporary)
+    temporary = Path(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(4)}")
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(json.dumps({"temporary": str(temporary), "names": sorted(names(place))}), encoding="utf-8")
+    return temporary
 
 
 def names(place: Path = PLACE) -> set[str]:
@@ -46,32 +42,45 @@ def names(place: Path = PLACE) -> set[str]:
         return set()
 
 
-def clear(folder: Path, place: Path = PLACE) -> tuple[str, ...]:
+def clear(record: Path, place: Path = PLACE) -> tuple[str, ...]:
     """Remove what came since `remember` and nobody uses; returns the names that went from `place`.
 
-    Nothing where nothing was remembered.
+    The record stays as long as something does: its user may end soon. Nothing where nothing was remembered.
     """
-    record = folder / RECORD
     try:
         then, since_s = json.loads(record.read_text(encoding="utf-8")), record.stat().st_mtime
         temporary, before = Path(then["temporary"]), set(then["names"])
     except (OSError, ValueError, KeyError, TypeError):
         return ()
-    if temporary.name.startswith(PREFIX):
-        shutil.rmtree(temporary, ignore_errors=True)
+    is_gone = not temporary.name.startswith(PREFIX) or remove_tree(temporary)
     new = sorted(name for name in names(place) - before if _is_ours(place / name, since_s))
     used = set(_in_use(place)) if new else set()
-    free = [name for name in new if not {name, _inode(place / name)} & used]
-    removed = [name for name in free if _removed(place / name)]
-    record.unlink(missing_ok=True)
+    removed = [name for name in new if not {name, _inode(place / name)} & used and _removed(place / name)]
+    if is_gone and removed == new:
+        record.unlink(missing_ok=True)
     return tuple(removed)
 
 
-def clear_below(root: Path, place: Path = PLACE) -> tuple[str, ...]:
-    """The same for every launch whose logs lie below `root`: one that a killed perfguard did not see the end of."""
-    # Not the whole tree: below a build lie its checkout and environment, with a hundred thousand files.
-    records = [record for depth in ("", "*/", "*/*/") for record in sorted(root.glob(f"{depth}logs/*/{RECORD}"))]
-    return tuple(name for record in records for name in clear(record.parent, place))
+def clear_all(folder: Path, place: Path = PLACE) -> tuple[str, ...]:
+    """The same for every record in `folder`, once nobody of ours runs any more."""
+    return tuple(name for record in sorted(folder.glob("*.json")) for name in clear(record, place))
+
+
+def remove_tree(folder: Path) -> bool:
+    """Remove a folder, read-only content included; False if something of it stays."""
+    for parent, names, _ in os.walk(folder):
+        # Deleting needs write permission on the folder that holds a file, never on the file.
+        for path in (parent, *(os.path.join(parent, name) for name in names)):
+            _make_writable(path)
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def _make_writable(folder: str) -> None:
+    if os.path.islink(folder):
+        return  # its target is not ours
+    with contextlib.suppress(OSError):  # somebody else's stays, and remove_tree says so
+        os.chmod(folder, 0o700)
 
 
 def _is_ours(path: Path, since_s: float) -> bool:
