@@ -164,11 +164,12 @@ def _contract(observed: Observed) -> tuple[Reason, ...]:
 
 
 def _unbuildable(observed: Observed, answer: Result) -> BuildError:
-    revision = observed.request.arm.revision
+    revision, workload = observed.request.arm.revision, observed.request.workload
     what = f"{revision.name} ({revision.commit[:12]}) cannot be measured"
-    return BuildError(
-        f"{what}: {answer.error.removeprefix(UNBUILDABLE).strip()}", f"git log -1 -p {revision.commit[:12]}"
-    )
+    next_step = f"git log -1 -p {revision.commit[:12]}"
+    if workload.runner == "engine" and not workload.setup:  # mostly no fault of the commit
+        next_step = f"name the Python that has it with --set python=PATH, or {next_step}"
+    return BuildError(f"{what}: {answer.error.removeprefix(UNBUILDABLE).strip()}", next_step)
 
 
 def _timed_out(observed: Observed) -> Reason:

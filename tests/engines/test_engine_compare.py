@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from engine_support import codes, compared, engine_project, is_alive, plan, rows, sets, texts, wait_for
+from engine_support import Project, codes, compared, engine_project, is_alive, plan, rows, sets, texts, wait_for
 
 from perfguard import experiment
 from perfguard.store import open_store
@@ -236,6 +236,14 @@ def test_a_killed_perfguard_leaves_no_engine_and_nothing_of_it_behind_the_next_s
     assert not Path("/dev/shm", name).exists()
     assert not temporary.parent.exists()
     assert rows(project.db, "SELECT count(*) FROM trials WHERE status = 'ok'") == [(2,)]
+
+
+def test_an_engine_that_is_not_installed_is_told_with_what_to_name(tmp_path):
+    project = Project(folder=tmp_path)
+    commit = project.commit({"README": "no engine\n"})
+    said = project.run("run", "HEAD", "-w", "vllm", *sets(python=sys.executable), code=5).stderr
+    assert "finds no package vllm" in said
+    assert f"next: name the Python that has it with --set python=PATH, or git log -1 -p {commit[:12]}" in said
 
 
 def kill_supervisors(measuring):
