@@ -133,6 +133,7 @@ def facts_now(store: Store, other: Facts, repository: Repository | None) -> Fact
         label=NOW,
         fields=fields,
         unknown=lacking,
+        given=redact(environ) if is_command else {},
         metrics=campaign.workload.metrics,
         commit=str(code.get("commit", "")),
         workload=campaign.workload.name,

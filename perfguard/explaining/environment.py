@@ -57,6 +57,16 @@ def reported_prefixes(record: Mapping[str, Any]) -> tuple[str, ...]:
     return FIRST_PREFIXES if ranks and not ranks[0].get("software") else (*ENVIRONMENT_PREFIXES, *ALSO)
 
 
+def given_variables(record: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Of a command all that it inherited or was asked for. A runner gets nothing that was not asked for, beside what
+    its ranks report; the first ones reported too little.
+    """
+    if ranks := record.get("ranks"):
+        return {} if ranks[0].get("software") else None
+    given: Mapping[str, str] | None = record.get("environment")
+    return given
+
+
 def places(record: Mapping[str, Any], first_run: Mapping[str, Any]) -> dict[str, str]:
     """Variable -> where it was changed after the process began, for those that were."""
     found: dict[str, str] = {}

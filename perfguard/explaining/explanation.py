@@ -18,6 +18,8 @@ from perfguard.stats.stored import StoredChange, judge_stored
 State = Literal["ruled out", "differs", "unknown", "possible"]
 # What an experiment can set; "" for what it cannot.
 Kind = Literal["", "env", "param", "commit", "patch", "python"]
+# Beginning of fields that are no variables: what NCCL told, where it told anything.
+NCCL_SAYS = "NCCL says "
 NOT_SET, NOT_RECORDED = "not set", "not recorded"
 REDACTED = "<redacted>"
 SHOWN = 3
@@ -139,7 +141,15 @@ def _hypothesis(name: str, a: Facts, b: Facts) -> Hypothesis:
         return Hypothesis(name=name, state="differs", detail="; ".join(lacking), differences=differences)
     if lacking:
         return Hypothesis(name=name, state="unknown", detail="; ".join(lacking))
-    return _alike(name, a.fields.get(name, {}), b.fields.get(name, {}))
+    return _alike(name, _fields(name, a, b), _fields(name, b, a))
+
+
+def _fields(name: str, facts: Facts, other: Facts) -> Mapping[str, Any]:
+    """Those recorded; of the environment also what the other side was asked for and this one inherited."""
+    found = facts.fields.get(name, {})
+    if name != f.ENVIRONMENT or not facts.given:
+        return found
+    return {variable: facts.given[variable] for variable in other.asked if variable in facts.given} | dict(found)
 
 
 def _alike(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Hypothesis:
@@ -156,7 +166,7 @@ def _alike(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Hypot
 
 
 def _differences(name: str, a: Facts, b: Facts) -> tuple[Difference, ...]:
-    one, other = a.fields.get(name, {}), b.fields.get(name, {})
+    one, other = _fields(name, a, b), _fields(name, b, a)
     found = []
     for key in sorted(one.keys() | other.keys()):
         if _differs(name, key, one, other, a, b):
@@ -177,7 +187,7 @@ def _differences(name: str, a: Facts, b: Facts) -> tuple[Difference, ...]:
 def _differs(name: str, key: str, one: Mapping[str, Any], other: Mapping[str, Any], a: Facts, b: Facts) -> bool:
     """A field that one side never recorded is no difference; a variable or package that one side lacks is."""
     if key not in one or key not in other:
-        whole = name == f.ENVIRONMENT and all(key.startswith(x.reported) or key in x.asked for x in (a, b))
+        whole = name == f.ENVIRONMENT and all(_would_be_known(key, x) for x in (a, b))
         listed = whole or (name == f.SOFTWARE and key.startswith("package "))
         listed = listed or (name == f.METHOD and key.startswith(("param ", "metric ")))
         return listed and not (a.unknown.get(name) or b.unknown.get(name))
@@ -189,6 +199,11 @@ def _differs(name: str, key: str, one: Mapping[str, Any], other: Mapping[str, An
     return bool(x != y)
 
 
+def _would_be_known(variable: str, facts: Facts) -> bool:
+    is_whole = facts.given is not None and not variable.startswith(NCCL_SAYS)
+    return is_whole or variable.startswith(facts.reported) or variable in facts.asked
+
+
 def _shown(name: str, key: str, fields: Mapping[str, Any]) -> str:
     if key in fields:
         return str(fields[key]) or "none"
@@ -196,7 +211,7 @@ def _shown(name: str, key: str, fields: Mapping[str, Any]) -> str:
 
 
 def _kind(name: str, key: str) -> Kind:
-    if name == f.ENVIRONMENT and not key.startswith("NCCL says"):
+    if name == f.ENVIRONMENT and not key.startswith(NCCL_SAYS):
         return "env"
     if name == f.METHOD and key.startswith("param "):
         return "param"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfguard.explaining.environment import ALSO, environment_fields, places, reported_prefixes
+from perfguard.explaining.environment import ALSO, environment_fields, given_variables, places, reported_prefixes
 from perfguard.explaining.surroundings import gpu_fields, machine_fields, neighbour_fields, no_gpu
 from perfguard.protocol import ENVIRONMENT_PREFIXES
 from perfguard.records import Arm, Campaign, Metric, Side, Trial
@@ -25,7 +25,8 @@ class Facts:
 
     `values[metric]`: one number a launch. `loaded`: files of the code under test that ran, module -> sha256, where
     they are all of it. `asked`: variables that were asked for. `places[variable]`: where it was changed on its way.
-    `reported`: beginnings of the variables that would be named if they were set.
+    `reported`: beginnings of the variables that would be named if they were set. `given`: all that launches were given
+    beside those, None where that is not known: what is not in it was not set.
     """
 
     label: str
@@ -37,6 +38,7 @@ class Facts:
     asked: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     reported: tuple[str, ...] = (*ENVIRONMENT_PREFIXES, *ALSO)
+    given: Mapping[str, str] | None = None
     id: str = ""
     side: str = ""
     commit: str = ""
@@ -73,6 +75,7 @@ def facts_of(campaign: Campaign, side: Side, trials: Sequence[Trial], label: str
         asked=asked,
         places=places(record, first_run),
         reported=reported_prefixes(record),
+        given=given_variables(record),
         id=campaign.id,
         side=side,
         commit=arm.revision.commit,

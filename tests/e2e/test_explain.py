@@ -92,6 +92,18 @@ def test_the_pull_was_innocent_and_the_lost_variable_is_named_first(innocent, re
     assert "NCCL&#95;PROTO: LL → not set" in read("report", confirmed["id"], "-f", "md")
 
 
+def test_a_variable_of_a_command_differs_where_one_side_lacked_it_and_not_where_it_was_inherited(project, explained):
+    project.commit({"bench.sh": 'echo "{\\"s\\": ${STEPS:-1}}"\n'})
+    command = ("--metric", "s", "--", "sh", "bench.sh")
+    without = measured(project, "HEAD", *command)["id"]
+    asked = measured(project, "HEAD", "--env", "STEPS=3", *command)["id"]
+    inherited = measured(project, "HEAD", *command, STEPS="3")["id"]
+    first = explained(without, asked)["hypotheses"][0]
+    assert (first["hypothesis"], first["state"]) == ("environment", "differs")
+    assert [(field["field"], field["a"], field["b"]) for field in first["fields"]] == [("STEPS", "not set", "3")]
+    assert states(explained(inherited, asked))["environment"] == "ruled out"
+
+
 def test_a_claimed_number_that_is_stored_brings_its_record_along(innocent, read):
     then = measured(innocent, "HEAD~1", *FAKE, *LL)
     value = then["metrics"][0]["median"]
