@@ -14,7 +14,7 @@ from perfguard.errors import UsageError
 from perfguard.gate_policy import ACTIONS, GatePolicy
 from perfguard.policy import Policy
 from perfguard.records import Metric, Workload
-from perfguard.workloads import BUILT_IN, find, with_modes, with_params
+from perfguard.workloads import BUILT_IN, find, refuse_unsaid_rate, with_modes, with_params
 
 _WORKLOAD_KEYS = (
     "runner", "command", "metrics", "params", "modes", "read", "setup", "timeout_s", "ready_timeout_s", "based_on",
@@ -231,6 +231,8 @@ def _metric(raw: Any, where: str) -> Metric:
     _check_keys(raw, _METRIC_KEYS, where)
     if raw.get("better", "lower") not in ("lower", "higher"):
         raise UsageError(f"{where}: better = {raw['better']!r} is neither lower nor higher", 'better = "lower"')
+    if "better" not in raw:
+        refuse_unsaid_rate(str(raw["name"]), str(raw.get("unit", "")), 'better = "higher"', f"{where}: ")
     return Metric(**{"unit": "", "better": "lower", **raw})
 
 

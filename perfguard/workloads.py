@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,8 @@ from perfguard.records import Better, Metric, Workload
 
 MODES = ("plain", "eagle3")
 NAME_LENGTH = 80
+_RATES = r"(^|[\W_])(per[_ ]?s(ec(ond)?)?|throughput|bandwidth|speed|[tqrf]ps)($|[\W_])"
+RATE = re.compile(rf"{_RATES}|/ ?s(ec(ond)?)?$", re.IGNORECASE)
 
 _PLAIN = (
     Metric(name="plain_throughput", unit="token/s", better="higher"),
@@ -124,6 +127,15 @@ def of_command(
     metrics = (Metric(name=name, unit=unit, better=better),)
     label = shlex.join(command)[:NAME_LENGTH]  # its history is found by this name
     return Workload(name=label, runner="command", command=command, metrics=metrics, read=read, setup=setup)
+
+
+def refuse_unsaid_rate(name: str, unit: str, next_step: str, where: str = "") -> None:
+    """Nothing was said of a metric's direction, and lower is better by default: taken so, a rate that fell would be
+    called an improvement. Raises UsageError for what looks like a rate.
+    """
+    if RATE.search(name) or RATE.search(unit):
+        what = f"{name} ({unit})" if unit else name
+        raise UsageError(f"{where}{what} looks like a rate: say whether lower or higher is better", next_step)
 
 
 def built_in_paths(workload: Workload) -> tuple[str, ...]:

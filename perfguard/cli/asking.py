@@ -22,7 +22,7 @@ from perfguard.config import (
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.records import Better, Metric, Workload
-from perfguard.workloads import default_modes, find, of_command, with_modes, with_params
+from perfguard.workloads import default_modes, find, of_command, refuse_unsaid_rate, with_modes, with_params
 
 if TYPE_CHECKING:
     from perfguard.hooks import Hooks
@@ -102,6 +102,8 @@ def _named(options: WorkloadOptions, config: Config) -> Workload:
 def _own(options: WorkloadOptions) -> Workload:
     if options.params:
         raise UsageError("--set changes parameters of a workload; a command has none", "--env NAME=VALUE")
+    if options.metric and not options.better:
+        refuse_unsaid_rate(options.metric, options.unit, "the same with --better higher")
     return of_command(
         tuple(options.command),
         metric=options.metric,

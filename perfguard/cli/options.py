@@ -39,7 +39,7 @@ Set = Annotated[
 ]
 Url = Annotated[str, typer.Option("--url", help="A running server to measure, for workloads of engines.")]
 MetricName = Annotated[str, typer.Option("--metric", help="Metric that the command prints. Default: wall time.")]
-BetterWay = Annotated[str, typer.Option("--better", help="lower or higher.")]
+BetterWay = Annotated[str, typer.Option("--better", help="lower (default) or higher. To be said of rates.")]
 Unit = Annotated[str, typer.Option("--unit", help="Unit of the metric, such as s or token/s.")]
 Read = Annotated[str, typer.Option("--read", help="wall, json or regex:PATTERN: where the metric is found.")]
 Setup = Annotated[str, typer.Option("--setup", help="Command that builds a checkout once.")]

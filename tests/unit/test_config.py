@@ -101,6 +101,7 @@ def test_a_workload_may_be_based_on_one_of_the_same_file(toml):
         ),
         ("[workload.x]\ncommand = 'true'\nmetrics = ['s']\n", "a metric is a table with name, unit, better"),
         ("[workload.x]\ncommand = 'a'\nmetrics = [{name = 's', better = 'more'}]\n", "better = 'more' is neither"),
+        ("[workload.x]\ncommand = 'a'\nmetrics = [{name = 'tps'}]\n", "tps looks like a rate"),
         ("[workload.x]\ncommand = 'a'\nmetrics = [{name = 's', uint = 's'}]\n", "unknown key 'uint'; did you mean"),
         ("[workload.x]\ncommand = 'a'\ntimeout_s = 0\n", "timeout_s = 0 is not a positive number of seconds"),
         ("[workload.x\n", "cannot be read"),

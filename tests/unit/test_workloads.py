@@ -3,7 +3,7 @@
 import pytest
 
 from perfguard.errors import UsageError
-from perfguard.workloads import BUILT_IN, PRESETS, find, of_command, with_modes, with_params
+from perfguard.workloads import BUILT_IN, PRESETS, find, of_command, refuse_unsaid_rate, with_modes, with_params
 from runners.contract import parse_params
 from runners.tp_moe import TpMoeParams
 
@@ -95,3 +95,18 @@ def test_what_describes_a_metric_needs_one(said):
 def test_a_command_is_named_as_one_would_type_it_and_not_without_end():
     assert command("sh", "-c", "a b").name == "sh -c 'a b'"
     assert len(command("x" * 500).name) == 80
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [("tokens_per_s", ""), ("tokens per second", ""), ("x", "token/s"), ("x", "GB / sec"), ("decode_throughput", "")],
+)
+def test_a_rate_of_which_no_direction_was_said_is_refused(name, unit):
+    """Taken for a time, one that fell would be called an improvement."""
+    with pytest.raises(UsageError, match=f"^{name}.* looks like a rate: say whether lower or higher is better"):
+        refuse_unsaid_rate(name, unit, "")
+
+
+@pytest.mark.parametrize(("name", "unit"), [("seconds", "s"), ("ttft_s", "s"), ("per_step_s", ""), ("gaps", "")])
+def test_what_looks_like_no_rate_is_better_lower(name, unit):
+    refuse_unsaid_rate(name, unit, "")
