@@ -236,6 +236,8 @@ def sentence_of(found: Findings | None) -> str:
 def next_step(campaign: Campaign, outcome: str, found: Findings | None) -> str:
     if outcome == "INVALID" or found is None:
         return "remove the cause named above, then calibrate again"
+    if found.advice.margin >= 1:  # no comparison takes it
+        return "perfguard doctor, then calibrate again on a quieter machine: no margin is wide enough for this noise"
     primary = [asdict(metric) for metric in campaign.workload.metrics if metric.primary]
     margin = percent(found.policy.margin).replace(" ", "")
     measured = what_words(workload_json(campaign), primary)

@@ -273,9 +273,12 @@ def _no_number(word: str) -> Any:
 def parse_ratio(text: str, option: str) -> float:
     """ "2%" or "0.02" -> 0.02."""
     try:
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        ratio = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
         raise UsageError(f"{option} {text!r} is neither a percentage nor a number", f"{option} 2%") from None
+    if ratio >= 1 and not text.endswith("%"):
+        raise UsageError(f"{option} {text} is {100 * ratio:g} %", f"{option} {text}%")
+    return ratio
 
 
 def parse_duration_s(text: str, option: str) -> float:

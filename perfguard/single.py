@@ -26,6 +26,9 @@ RECHECK_SCHEMA = "perfguard/recheck@1"
 SLOTS = 4
 # A claim is retired by at most this many launches.
 RECHECK_LAUNCHES = 2
+# A tolerance beyond which a number that came out again is told with a warning.
+COARSE = 0.1
+TOO_NOISY = "Launches vary so much here that only a number further off could have been retired."
 
 
 def run(request: Request, num_trials: int, repository: Repository, store: Store, observer: Observer) -> dict[str, Any]:
@@ -184,7 +187,8 @@ def _recheck_sentence(question: Question, claim: Claim, values: Sequence[float])
     noise = "unknown here" if claim.noise is None else f"{100 * claim.noise:.2g} %"
     basis = f"tolerance {100 * claim.tolerance:.2g} %, launch noise {noise}"
     if claim.is_reproduced:
-        return f"Reproduced: claimed {claimed}, measured {shown} now ({basis})."
+        told = f"Reproduced: claimed {claimed}, measured {shown} now ({basis})."
+        return f"{told} {TOO_NOISY}" if claim.noise and claim.tolerance > COARSE else told
     launches = "1 launch" if len(values) == 1 else f"any of {len(values)} launches"
     return (
         f"Not reproduced: claimed {claimed}, measured {shown} now, not in {launches} ({basis}). "

@@ -1,12 +1,16 @@
 """One stored campaign for a terminal: what was asked for, every trial whatever became of it, the verdict."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 
+from perfguard.policy import Policy
 from perfguard.records import Arm, BlockPlan, Campaign, Metric, Trial
 from perfguard.report import machine, outcomes, terminal, units
+
+ASKED_FIRST = ("margin", "alpha", "max_blocks")
 
 
 def render_show(
@@ -34,11 +38,17 @@ def _facts(campaign: Campaign, blocks: Sequence[BlockPlan]) -> dict[str, object]
         "workload": _named(f"{workload.name} ({workload.runner})", workload.params),
         **({"command": " ".join(workload.command)} if workload.command else {}),
         **{arm.side: _arm(arm) for arm in campaign.arms},
-        "policy": _named("", campaign.policy),
+        "policy": _named("", _own_policy(campaign.policy)),
         "seed": campaign.seed,
         "machine": ", ".join(machine.facts(campaign.machine)) or "not recorded",
         "planned": ", ".join(f"{b.stage}.{b.index} {b.order} {b.builds}" for b in blocks) or "no blocks",
     }
+
+
+def _own_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The three that every reader looks for, and whatever is not as it is by default."""
+    usual = asdict(Policy())
+    return {key: item for key, item in policy.items() if key in ASKED_FIRST or usual.get(key) != item}
 
 
 def _arm(arm: Arm) -> str:

@@ -34,7 +34,7 @@ def check_range(location: Location, good: Revision, bad: Revision) -> None:
     if is_ancestor(location, bad.commit, good.commit):
         raise RevisionError(
             f"GOOD and BAD are swapped: {good.name} ({good.commit[:12]}) is newer than {bad.name} ({bad.commit[:12]})",
-            f"perfguard bisect {bad.name} {good.name} (--look-for faster, if the newer one is the faster)",
+            f"perfguard bisect {bad.name} {good.name}, with --look-for faster if the newer one is the faster",
         )
     raise _unrelated(location, good, bad)
 

@@ -5,6 +5,7 @@ Must not read the working tree (worktree.py does).
 
 import difflib
 import os
+import shutil
 import unicodedata
 
 from perfguard.errors import RevisionError
@@ -75,6 +76,8 @@ def _missing(location: Location, name: str) -> RevisionError:
         message += f"; did you mean {' or '.join(near)}?"
     if location.is_shallow:
         return RevisionError(f"{message} The clone is shallow.", f"git -C {location.root} fetch --unshallow --tags")
+    if shutil.which(name):
+        return RevisionError(f"{message}: it is a program", f"name a revision before it, such as HEAD -- {name}")
     return RevisionError(message, f"git -C {location.root} fetch --all --tags")
 
 

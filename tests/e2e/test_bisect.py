@@ -164,7 +164,7 @@ def test_what_a_person_asks_wrongly_is_said_with_the_command_that_was_meant(proj
     notes(project, "a")
     swapped = project.run("bisect", "HEAD", good, *SECONDS, code=2).stderr
     assert "GOOD and BAD are swapped" in swapped
-    assert f"perfguard bisect {good} HEAD" in swapped
+    assert f"next: perfguard bisect {good} HEAD, with --look-for faster" in swapped
     assert "are the same commit" in project.run("bisect", good, good, *SECONDS, code=2).stderr
     project.git("checkout", "--quiet", "--orphan", "other")
     notes(project, "b")

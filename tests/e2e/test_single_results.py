@@ -35,6 +35,15 @@ def test_a_number_that_does_not_come_out_is_retired_after_two_launches_and_accus
     assert wide["outcome"] == "REPRODUCED"
 
 
+def test_a_number_that_only_noise_makes_come_out_again_is_told_with_a_warning(project):
+    project.commit({"fake.json": {"noise": 0.1}})
+    project.compare(*FAKE, base="HEAD", code=(0, 3))
+    result = recheck(project, "100")
+    assert result["tolerance"] == pytest.approx(3 * result["noise"])
+    assert result["tolerance"] > 0.1
+    assert result["sentence"].endswith("only a number further off could have been retired.")
+
+
 def test_a_recheck_without_a_value_is_invalid(project):
     project.commit({"README": "one\n"})
     command = ("recheck", "HEAD", "--was", "5", "--metric", "s", "--quiet", "--", "sh", "-c", "echo nothing")

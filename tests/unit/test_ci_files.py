@@ -218,7 +218,7 @@ def perfguard_lines():
             for line in text.replace('"@PERFGUARD@"', "perfguard").replace("@PERFGUARD@", "perfguard").splitlines():
                 found = re.search(r"(?:^|[ ;=-])(perfguard (?!-)[a-z]+ ?.*)$", line.split(" #")[0])
                 if found and not line.lstrip().startswith(("#", "name:", "Description=")):
-                    yield name, re.split(r" (?:\|\||>>|&$)", found.group(1))[0]
+                    yield name, re.split(r" (?:\|\||>{1,2}|&$)", found.group(1))[0]
 
 
 @pytest.mark.parametrize(("name", "line"), list(perfguard_lines()))

@@ -95,6 +95,7 @@ COMPARE = "compare HEAD~1 HEAD"
         (f"{COMPARE} --carry /dev/zero -- true", "--carry /dev/zero is no regular file", "git diff > FILE.patch"),
         (f"{COMPARE} --carry no.patch -- true", "--carry no.patch: No such file", "git diff > FILE.patch"),
         (f"{COMPARE} --json no/x.json -- true", "no/x.json cannot be written", "--json -"),
+        (f"{COMPARE} --margin 5 -- true", "--margin 5 is 500 %", "--margin 5%"),
         (f"{COMPARE} --metric tps -- true", "tps looks like a rate", "the same with --better higher"),
         ("run HEAD --json no/x.json -- true", "no/x.json cannot be written", "--json -"),
         ("compare --resume c-1", "no results database at ", "perfguard compare --resume ID --db FILE"),

@@ -100,6 +100,12 @@ def test_a_revision_carries_what_git_says_of_the_commit(repository):
     assert (revision.subject, revision.patch, revision.is_dirty) == ("step 1", b"", False)
 
 
+def test_a_program_where_a_revision_belongs_is_told_as_one(repository):
+    with pytest.raises(RevisionError, match="cannot resolve 'sh' in .*: it is a program") as caught:
+        open_repository(repository[0]).resolve("sh")
+    assert caught.value.next_step == "name a revision before it, such as HEAD -- sh"
+
+
 def test_an_unknown_name_is_answered_with_near_names_and_fetch(repository):
     folder, _ = repository
     git(folder, "branch", "feature/speculation")
