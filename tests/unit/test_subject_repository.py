@@ -101,7 +101,7 @@ def test_a_revision_carries_what_git_says_of_the_commit(repository):
 
 
 def test_a_program_where_a_revision_belongs_is_told_as_one(repository):
-    with pytest.raises(RevisionError, match="cannot resolve 'sh' in .*: it is a program") as caught:
+    with pytest.raises(RevisionError, match=r"cannot resolve 'sh' in .*: it is a program") as caught:
         open_repository(repository[0]).resolve("sh")
     assert caught.value.next_step == "name a revision before it, such as HEAD -- sh"
 
