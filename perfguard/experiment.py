@@ -29,7 +29,7 @@ from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import Arm, BlockPlan, Campaign, Decision, Extension, Trial
 from perfguard.scopes import is_one_launch
 from perfguard.stats.extension import current_policy
-from perfguard.stats.plan import plan_block
+from perfguard.stats.plan import build_order, plan_block
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace, sweep_leftovers
@@ -245,7 +245,9 @@ def prepare(session: Session, plan: BlockPlan) -> None:
 
 
 def _missing_builds(session: Session, plan: BlockPlan) -> list[tuple[Arm, int]]:
-    needed = [(arm, int(number)) for number in sorted(set(plan.builds)) for arm in session.campaign.arms]
+    arms = dict(zip("AB", session.campaign.arms, strict=True))
+    drawn = build_order(session.campaign.seed, plan.stage, sorted({int(number) for number in plan.builds}))
+    needed = [(arms[letter], number) for letter, number in drawn]
     return [(arm, number) for arm, number in needed if (arm.side, number) not in session.launcher.builds]
 
 

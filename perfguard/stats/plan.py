@@ -32,6 +32,18 @@ def plan_block(seed: int, stage: int, index: int, confirm_builds: int) -> BlockP
     return BlockPlan(stage=stage, index=index, order=order, builds=builds, pauses=pauses)
 
 
+def build_order(seed: int, stage: int, numbers: Sequence[int]) -> tuple[tuple[str, int], ...]:
+    """(A or B, number) of fresh builds in the order in which they are made and first run, uniform as slots are.
+
+    `numbers`: one or two, of each arm. What goes by this order (age of a disk, slots given out in turn) must not go by
+    the arm.
+    """
+    (word, *_) = _words(f"perfguard builds {seed} {stage} {' '.join(map(str, numbers))}")
+    order = ORDERS[word % 6] if len(numbers) > 1 else ("AB", "BA")[word % 2]
+    left = {"A": iter(numbers), "B": iter(numbers)}
+    return tuple((letter, next(left[letter])) for letter in order)
+
+
 def plan_round(seed: int, index: int, num_settings: int) -> BlockPlan:
     """A round of a sweep: every setting once, in an order uniform over all permutations, as letters of LETTERS.
 

@@ -6,6 +6,8 @@ import subprocess
 import pytest
 from cli_support import codes, rows, texts
 
+from perfguard.stats.plan import build_order
+
 # Keys of the JSON contract; more may be added, none of these may go.
 COMPARISON_KEYS = {
     "schema", "id", "outcome", "exit_code", "scope", "base", "head", "workload", "seed", "margin", "alpha", "metrics",
@@ -66,6 +68,17 @@ def test_the_same_seed_draws_the_same_orders_and_whatever_else_a_launch_draws(pr
     other = project.compare("-w", "fake", "--seed", "2", base="HEAD", code=0)
     assert first["id"] != again["id"]
     assert first["metrics"] == again["metrics"] != other["metrics"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_builds_are_made_and_first_run_in_an_order_that_is_drawn(project, seed):
+    """What goes by that order, such as slots given out in turn, would otherwise go by the side."""
+    project.commit({"fake.json": {"slowdown": 1.0}})
+    project.commit({"fake.json": {"slowdown": 1.5}})
+    project.compare(*FAKE, "--seed", str(seed), code=1)
+    made = rows(project.db, "SELECT stage, side, build FROM trials ORDER BY rowid")
+    first_runs = [("AB"["bh".index(side[0])], build) for stage, side, build in made if stage == 0]
+    assert first_runs == [*build_order(seed, 1, [1]), *build_order(seed, 2, [2, 3])]
 
 
 def test_the_json_has_the_keys_of_the_contract_and_the_numbers_that_were_planned(project):

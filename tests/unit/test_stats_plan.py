@@ -1,6 +1,6 @@
 from collections import Counter
 
-from perfguard.stats.plan import ORDERS, order_of_modes, plan_block
+from perfguard.stats.plan import ORDERS, build_order, order_of_modes, plan_block
 
 
 def test_a_plan_is_the_same_for_ever():
@@ -48,6 +48,17 @@ def test_stage_one_runs_first_builds_and_stage_two_a_fresh_pair_once_an_arm():
 def test_with_eight_fresh_builds_the_first_four_blocks_have_their_own():
     pairs = [builds_by_arm(plan_block(3, 2, index, 8))[0] for index in range(5)]
     assert pairs == [["2", "3"], ["4", "5"], ["6", "7"], ["8", "9"], ["2", "3"]]
+
+
+def test_fresh_builds_are_made_in_every_order_equally_often_and_in_that_of_their_seed_for_ever():
+    single = Counter("".join(arm for arm, _ in build_order(seed, 1, [1])) for seed in range(1000))
+    # 1000 draws of a half: 500 with a standard deviation of 16; five of them are allowed.
+    assert set(single) == {"AB", "BA"}
+    assert abs(single["AB"] - 500) < 80
+    pairs = Counter("".join(arm for arm, _ in build_order(seed, 2, [2, 3])) for seed in range(3000))
+    assert all(abs(pairs[order] - 500) < 100 for order in ORDERS)
+    assert build_order(5, 2, [4, 5]) == (("B", 4), ("B", 5), ("A", 4), ("A", 5))
+    assert len({build_order(seed, 2, [n, n + 1])[0] for seed in range(9) for n in (2, 4)}) == 4
 
 
 def test_modes_come_in_every_order_equally_often():
