@@ -126,9 +126,9 @@ def _check_range(policy: Policy, where: str) -> None:
         (1 <= policy.kept_builds <= 1000, "kept_builds", "between 1 and 1000"),
         (4 <= policy.max_bisect_trials <= 100_000, "max_bisect_trials", "between 4 and 100000"),
         (1 <= policy.max_failed_readings <= 10, "max_failed_readings", "between 1 and 10"),
-        (policy.build_cache_gb >= 0, "build_cache_gb", "0 (none are kept) or more gigabytes"),
-        (policy.build_cache_hours >= 0, "build_cache_hours", "0 (none are kept) or more hours"),
-        (policy.budget_s >= 0, "budget_s", "0 (none) or more seconds"),
+        (0 <= policy.build_cache_gb <= 1e6, "build_cache_gb", "0 (none are kept) or up to a million gigabytes"),
+        (0 <= policy.build_cache_hours <= 1e6, "build_cache_hours", "0 (none are kept) or up to a million hours"),
+        (0 <= policy.budget_s < 1e9, "budget_s", "0 (none) or less than a billion seconds"),
         (policy.clocks in ("observe", "lock", "require"), "clocks", "observe, lock or require"),
         (policy.sm_clock_mhz >= 0, "sm_clock_mhz", "0 (by rule) or a clock in MHz"),
     )
@@ -237,7 +237,7 @@ def _metric(raw: Any, where: str) -> Metric:
 
 
 def _seconds(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
         raise UsageError(f"{where} = {value!r} is not a positive number of seconds", "timeout_s = 600")
     return float(value)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -177,8 +176,8 @@ def _clock_changes(policy: Policy, clocks: str, sm_clock: int | None) -> dict[st
 
 def claimed_metric(workload: Workload, was: float, option: str = "--was") -> Metric:
     """The metric a claimed number is about: the first primary one. Raises UsageError for a number that is none."""
-    if not math.isfinite(was) or was <= 0:
-        raise UsageError(f"{option} {was:g} is not a positive number", f"{option} 89")
+    if not 1e-100 < was < 1e100:
+        raise UsageError(f"{option} {was:g} is not a positive number that anything measures", f"{option} 89")
     return next(metric for metric in workload.metrics if metric.primary)
 
 

@@ -249,12 +249,12 @@ def _walk_back(
         return
     found = find_good(_request(asked, config), asked["metric"], asked["back"], repository, store, observer)
     if not found:
-        typer.echo(
-            f"No commit of {asked['good']} and up to {asked['back']} before it reaches {asked['find_good']:g} now: "
-            "the number may never have been a matter of code.\n"
-            "next: --back with more commits, or perfguard recheck REV --was VALUE on an older one",
-            err=True,
-        )
+        means = "the number may never have been a matter of code."
+        step = "--back with more commits, or perfguard recheck REV --was VALUE on an older one"
+        if repository.location.is_shallow:
+            means, step = "the clone is shallow, and older ones are not here.", "git fetch --unshallow"
+        known = f"No commit of {asked['good']} and up to {asked['back']} before it reaches {asked['find_good']:g} now"
+        typer.echo(f"{known}: {means}\nnext: {step}", err=True)
         raise typer.Exit(EXIT_UNDECIDED)
     asked["good"] = found
 

@@ -116,7 +116,8 @@ def verdict_output() -> Iterator[None]:
     """Around what is written before an exit code that says something: it holds, also if the reader (`| head`) left."""
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed: `>&-`
+            sys.stdout.flush()
     except (OSError, SystemExit):  # a full disk, or a broken pipe, which rich turns into an exit
         mute()
 

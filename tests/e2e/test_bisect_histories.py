@@ -122,6 +122,9 @@ def test_a_shallow_clone_says_how_to_deepen(project):
     notes(project, *"abcd")
     shallow = project.folder / "shallow"
     subprocess.run(["git", "clone", "--quiet", "--depth", "2", f"file://{project.repo}", shallow], check=True)
+    walk = ("bisect", "HEAD~1", "HEAD", "--repo", str(shallow), "--find-good", "1e-9", *SECONDS)
+    walked = project.run(*walk, code=3).stderr
+    assert "the clone is shallow, and older ones are not here.\nnext: git fetch --unshallow" in walked
     for revision, commit in (("old", project.git("rev-parse", "HEAD~3")), ("new", project.git("rev-parse", "HEAD"))):
         subprocess.run(["git", "-C", shallow, "fetch", "--quiet", "--depth", "1", "origin", commit], check=True)
         subprocess.run(["git", "-C", shallow, "tag", revision, commit], check=True)

@@ -3,7 +3,8 @@
 import signal
 import subprocess
 
-from cli_support import wait_for
+import pytest
+from cli_support import Project, wait_for
 
 FAKE = ("-w", "fake", "--set", "noise=0", "--modes", "plain", "--quiet")
 
@@ -20,6 +21,19 @@ def test_a_result_that_cannot_be_written_is_shown_all_the_same_with_the_way_to_w
         5, "error: the output cannot be written: No space left on device",
     )  # fmt: skip
     assert b"Traceback" not in runs.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("run HEAD", 0), ("compare HEAD~1 HEAD --margin 20% --max-blocks 2 --no-confirm --alpha 0.05", 3)],
+)
+def test_a_closed_standard_output_changes_no_exit_code(project, command, code):
+    project.commit({"fake.json": {"speed": 89}})
+    project.commit({"fake.json": {"speed": 50}})
+    line = f'"$0" {command} "$@" >&-'
+    shell = Project(folder=project.folder, program="bash")
+    said = shell.run("-c", line, str(project.program), *FAKE, code=code).stderr
+    assert "Traceback" not in said
 
 
 def test_a_closed_terminal_interrupts_as_ctrl_c_does(project):

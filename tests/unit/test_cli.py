@@ -79,6 +79,7 @@ COMPARE = "compare HEAD~1 HEAD"
         (f"{COMPARE} -w fake --env NOT_SET", "--env NOT_SET: there is no such variable here", "--env NOT_SET=VALUE"),
         (f"{COMPARE} -w fake --head-env =1", "--head-env '=1' is not KEY=VALUE", "--head-env NAME=1"),
         (f"{COMPARE} -w fake --was nan", "--was nan is not a positive number", "--was 89"),
+        ("recheck HEAD --was 1e-320 -w fake", "is not a positive number that anything measures", "--was 89"),
         ("recheck HEAD --was 0 -w fake", "--was 0 is not a positive number", "--was 89"),
         (
             f"{COMPARE} --metric s --better more -- true",
