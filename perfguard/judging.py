@@ -35,6 +35,7 @@ from perfguard.stats.extension import current_policy, suspicion_stage
 from perfguard.stats.reasons import extended
 from perfguard.stats.sentences import sentence
 from perfguard.stats.verdict import verdict
+from perfguard.withheld import withhold_change, withhold_equivalence
 
 WARM_STAGE = 0
 
@@ -89,7 +90,8 @@ def judge(
         failed = [r for r in failed_trial_reasons(trials) if r.code not in {stop.code for stop in assessment.stops}]
         decision = replace(decision, reasons=(*decision.reasons, *failed))
     if not all(o.is_proven for o in origin):
-        decision = _withhold_equivalence(decision, next(o.note for o in origin if not o.is_proven))
+        decision = withhold_equivalence(decision, next(o.note for o in origin if not o.is_proven))
+    decision = withhold_change(campaign, decision)
     bare, decision = decision, with_findings(decision, assessment.of_arms, policy.margin)
     first = suspicion_stage(len(extensions))
     stage = {"measure": first, "confirm": first + 1}.get(decision.state)
@@ -101,14 +103,6 @@ def judge(
         next_plan=next((plan for plan in survey.pending if plan.stage == stage), None),
         blocks_left=_blocks_left(current_policy(policy, extensions), decision, survey.blocks, first),
     )
-
-
-def _withhold_equivalence(decision: Decision, note: str) -> Decision:
-    """Two equal numbers of code that nobody saw may be one code measured twice."""
-    reason = Reason(code="CODE_UNKNOWN", text=f"{note}; EQUIVALENT is withheld (python -E and -I hide what is loaded)")
-    is_equivalent = decision.outcome is Outcome.EQUIVALENT
-    outcome = Outcome.INCONCLUSIVE if is_equivalent else decision.outcome
-    return replace(decision, outcome=outcome, reasons=(reason, *decision.reasons))
 
 
 def _blocks_left(

@@ -54,6 +54,7 @@ MAY_IMPORT = {
         "perfguard.stats",
     },
     "perfguard.speculation": NOUNS | {"perfguard.stats"},
+    "perfguard.withheld": NOUNS | {"perfguard.stats"},
     "perfguard.hooks": set(),
     "perfguard.history_file": NOUNS | {"perfguard.history"},
     "perfguard.imported": NOUNS,
@@ -81,6 +82,7 @@ MAY_IMPORT = {
         "perfguard.conclusions",
         "perfguard.engine_facts",
         "perfguard.full_size",
+        "perfguard.withheld",
     },
     "perfguard.bisection.machine": NOUNS | {"perfguard.conditions"},
     "perfguard.bisection.state": NOUNS

@@ -81,6 +81,33 @@ def test_builds_are_made_and_first_run_in_an_order_that_is_drawn(project, seed):
     assert first_runs == [*build_order(seed, 1, [1]), *build_order(seed, 2, [2, 3])]
 
 
+# Each new checkout is fast or slow in turn, whatever it holds.
+IN_TURN = """\
+grep -qxF "$PWD" {folder}/seen 2>/dev/null || echo "$PWD" >> {folder}/seen
+place=$(grep -nxF "$PWD" {folder}/seen | cut -d: -f1)
+echo "{{\\"seconds\\": $((1 + (place + 1) % 2))}}"
+"""
+
+
+def test_a_change_between_sides_that_are_the_same_is_never_reported(project):
+    """The draw that takes what goes by the order of builds for a change: base and head in turn, each time."""
+    seed = next(s for s in range(1000) if arms(build_order(s, 1, [1]), build_order(s, 2, [2, 3])) == "ABABAB")
+    chosen = ("--seed", str(seed), "--metric", "seconds", "--", "sh", "bench.sh")
+    project.commit({"bench.sh": IN_TURN.format(folder=project.folder)})
+    same = project.compare(*chosen, base="HEAD", code=4)
+    assert (same["outcome"], same["metrics"][0]["outcome"], codes(same)[0]) == ("INVALID", "INVALID", "SAME_SIDES")
+    assert "both sides are the same commit with the same settings: REGRESSION would be a phantom" in texts(same)
+    assert "agrees" in project.run("replay").stdout
+    # Of two commits nobody knows: only the draw stands against it.
+    project.commit({"README": "other words\n"})
+    (project.folder / "seen").unlink()
+    assert project.compare(*chosen, code=1)["outcome"] == "REGRESSION"
+
+
+def arms(*orders):
+    return "".join(letter for order in orders for letter, _ in order)
+
+
 def test_the_json_has_the_keys_of_the_contract_and_the_numbers_that_were_planned(project):
     base = project.commit({"fake.json": {}})
     head = project.commit({"fake.json": {"slowdown": 1.3}})
