@@ -108,7 +108,11 @@ class Dialect:
 
 
 def openai_models(ask: Ask) -> tuple[str, ...]:
-    """The ids of /v1/models; and the paths they were loaded from, where the server tells them (`root`)."""
-    offered = ask("GET", "/v1/models").fields.get("data", [])
-    entries = [entry for entry in offered if isinstance(entry, dict)] if isinstance(offered, list) else []
-    return tuple(str(entry["id"]) for entry in entries if "id" in entry)
+    """The ids of /v1/models; none where it knows no such path. Raises ValueError for an answer without a list."""
+    reply = ask("GET", "/v1/models")
+    if reply.status != 200:
+        return ()
+    offered = reply.fields.get("data")
+    if not isinstance(offered, list):
+        raise ValueError(f"/v1/models answered {reply.text[:100]!r}, and no list of models")
+    return tuple(str(entry["id"]) for entry in offered if isinstance(entry, dict) and "id" in entry)

@@ -40,10 +40,10 @@ def identify(
     """What the server is and says, the reasons why it is not the one that was meant, and the model's name there."""
     holders, foreign = listeners(server)
     told = dialect.version(server.ask) if dialect.version else ""
-    offered = dialect.models(server.ask) if dialect.models else ()
+    offered, unread = _offered(server, dialect)
     mapped = _mapped(server, found)
     reasons = [*([foreign] if foreign else []), *_versions(told, params.version or found.version, server)]
-    reasons += [*_models(offered, params), *_elsewhere(mapped, found)]
+    reasons += [*unread, *_models(offered, params), *_elsewhere(mapped, found)]
     record = {
         "name": dialect.name,
         "version": told,
@@ -73,6 +73,14 @@ def place_in_package(path: str, packages: tuple[str, ...], found: Found) -> str:
         at for at, part in enumerate(parts) if part in packages and (is_own or parts[at - 1].endswith("-packages"))
     ]
     return "/".join(parts[starts[-1] :]) if starts else ""
+
+
+def _offered(server: Server, dialect: Dialect) -> tuple[tuple[str, ...], tuple[Reason, ...]]:
+    """The models' names; what cannot be read proves nothing."""
+    try:
+        return (dialect.models(server.ask) if dialect.models else ()), ()
+    except ValueError as error:
+        return (), (Reason(code=CODE, text=f"which model is served cannot be told: {error}"),)
 
 
 def _served(offered: tuple[str, ...], params: EngineParams) -> str:

@@ -95,6 +95,7 @@ def test_a_slow_start_is_waited_for(tmp_path):
         ("sglang", {"version": "0.5.5"}, "wrong_engine", "says it is version 0.5.5; this side's is 0.5.6"),
         ("sglang", {"model": "models/other"}, "wrong_engine", "offers models/other, asked for was models/tiny"),
         ("vllm", {"model": "models/other"}, "wrong_engine", "offers models/other, asked for was models/tiny"),
+        ("vllm", {"unread_models": True}, "wrong_engine", "which model is served cannot be told: /v1/models answered"),
         ("sglang", {"die_after": 5, "die_at_request": 3}, "engine_died", "it ended with code 9"),
         ("vllm", {"die_after": 5, "die_at_request": 3}, "engine_died", "it ended with code 9"),
         ("vllm", {"stop_after": 5}, "short_answers", "(the first: 5, finish 'length')"),

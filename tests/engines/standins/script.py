@@ -29,6 +29,7 @@ class Script(NamedTuple):  # a dataclass takes 10 ms to import, and every launch
     accept: tuple[int, ...] = (2, 3)
     names: str = "new"
     missing: tuple[str, ...] = ()
+    unread_models: bool = False  # answers for its list of models what is none
     usage: bool = True
     ids: bool = True  # older versions send text alone
     between: str = "inter_token_latency_seconds"  # what this version calls the time between tokens

@@ -80,6 +80,8 @@ def routes(version: str, model: str, profiled: bool) -> dict[str, Route]:
         return as_json({"version": version})
 
     def models(state: State, _: Json) -> Answer:
+        if state.script.unread_models:
+            return as_json([[], 3, None])
         return as_json({"object": "list", "data": [{"id": model, "root": model, "max_model_len": 1024}]})
 
     def complete(state: State, body: Json) -> Answer | Stream:
