@@ -47,7 +47,8 @@ def test_measured_launches_are_traced_if_the_first_run_was(tmp_path, script, sho
     """Each would wait for a trace that does not come."""
     project = engine_project(tmp_path, "sglang", **script)
     for _ in range(3):  # void only because the machine is busy with other tests, a launch has no trace either
-        project.run("run", "HEAD", "--trials", "1", "-w", "sglang", "--set", "trace=true", *sets(tokens=24), code=(0, 4))
+        asked = ("--trials", "1", "-w", "sglang", *sets(tokens=24, trace=True))
+        project.run("run", "HEAD", *asked, code=(0, 4))
         with open_store(project.db, read_only=True) as store:
             (campaign,) = store.campaigns(1)
             trials = store.trials(campaign.id)
