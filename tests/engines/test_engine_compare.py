@@ -33,7 +33,7 @@ def test_a_longer_time_between_tokens_is_a_regression_and_another_accept_length_
     """
     base = {"gap_s": 0.004, "accept": [3], "names": "old"}
     project = two_commits(tmp_path, "sglang", base, {"gap_s": 0.03, "accept": [1, 2], "names": "new"})
-    comparison = project.compare("-w", "sglang-eagle3", *EAGLE3, *sets(), code=1)
+    comparison = compared(project, "-w", "sglang-eagle3", *EAGLE3, *sets())
     assert comparison["outcome"] == "REGRESSION"
     by_name = {metric["name"]: metric for metric in comparison["metrics"]}
     assert by_name["eagle3_output_throughput"]["slowdown"] > 1.5
@@ -170,7 +170,7 @@ def running(tmp_path):
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_running_servers_are_measured_with_a_weaker_promise_that_is_said(running, here):
     project, url = running
-    comparison = project.compare("-w", "vllm", "--url", url, *sets(), code=(0, 3), base="HEAD", head="HEAD")
+    comparison = compared(project, "-w", "vllm", "--url", url, *sets(), base="HEAD", head="HEAD")
     assert comparison["scope"] == "attached"
     assert "ATTACHED" in codes(comparison)
     assert f"both sides asked one and the same server, {url}" in texts(comparison)
