@@ -8,7 +8,7 @@ from pathlib import Path
 from perfguard.records import Arm, Revision, Trial
 from perfguard.trial.ranks import run_ranks
 from perfguard.trial.request import TrialRequest
-from perfguard.workloads import BUILT_IN, find, with_params
+from perfguard.workloads import BUILT_IN, find
 
 ROOT = Path(__file__).resolve().parents[1]
 # Ranks inherit no such variable: what keeps NVLink multicast off on shared hosts has to be asked for again.
@@ -17,8 +17,9 @@ NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"
 
 def run_two(folder, *, owner="two-ranks", checkout=ROOT, modes=("plain", "eagle3"), limits=None, **params) -> Trial:
     """One trial of `checkout`/model. Logs and results lie in `folder`."""
-    built_in = with_params(find("moe-eagle3", {w.name: w for w in BUILT_IN}), {"tp": 2} | params)
-    workload = replace(built_in, modes=modes, **(limits or {}))
+    built_in = find("moe-eagle3", {w.name: w for w in BUILT_IN})
+    # Also what the runner knows and this workload does not offer, as the kind of all-reduce.
+    workload = replace(built_in, params={**built_in.params, "tp": 2, **params}, modes=modes, **(limits or {}))
     site = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     arm = Arm(side="base", revision=Revision(name="HEAD", commit="c" * 40, tree="t" * 40), env=NO_MULTICAST | site)
     request = TrialRequest(
