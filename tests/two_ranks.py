@@ -19,7 +19,8 @@ def run_two(folder, *, owner="two-ranks", checkout=ROOT, modes=("plain", "eagle3
     """One trial of `checkout`/model. Logs and results lie in `folder`."""
     built_in = find("moe-eagle3", {w.name: w for w in BUILT_IN})
     # Also what the runner knows and this workload does not offer, as the kind of all-reduce.
-    workload = replace(built_in, params={**built_in.params, "tp": 2, **params}, modes=modes, **(limits or {}))
+    asked = {**built_in.params, "tp": 2, **params}
+    workload = replace(built_in, params=asked, world_size=2, modes=modes, **(limits or {}))
     site = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     arm = Arm(side="base", revision=Revision(name="HEAD", commit="c" * 40, tree="t" * 40), env=NO_MULTICAST | site)
     request = TrialRequest(

@@ -1,6 +1,6 @@
 """The built-in decoder's campaigns on GPUs, through the command line as a user would run it, one after another.
 
-    PYTHONPATH=. python3 -m benchmarks.decode.campaigns --out DIR --parts words,copy [--layers 4]
+    PYTHONPATH=. python3 -m benchmarks.decode.campaigns --out DIR --parts words,copy [--layers 8]
     … --parts words --device cpu --tiny (tries the program)
 
 Each part has a limit of seconds, after which it is interrupted as by Ctrl-C; `perfguard` then says how to go on. All of
@@ -33,6 +33,8 @@ SWITCHES = "model/pathologies.py"
 # Some hosts of lent or divided GPUs cannot use multicast; NCCL is told so on both sides.
 WITHOUT_MULTICAST = ("--env", "NCCL_NVLS_ENABLE=0")
 STRICT = ("--margin", "3%", "--alpha", "0.05", "--max-blocks", "4", "--seed", "1")
+# Told only that something is there: what the variables do to the step of a model is shown elsewhere to the end.
+BRIEF = (*STRICT, "--no-confirm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +52,8 @@ PARTS = {
     "words": Part(arguments=("compare", "words~1", "words", *STRICT)),
     "copy": Part(arguments=("compare", "copy~1", "copy", *STRICT), limit_s=300.0),
     "outside": Part(arguments=("compare", "outside~1", "outside", *STRICT), limit_s=300.0),
-    "simple": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_PROTO=Simple", *STRICT), num_gpus=2),
-    "p2p": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_P2P_DISABLE=1", *STRICT), num_gpus=2),
+    "simple": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_PROTO=Simple", *BRIEF), num_gpus=2),
+    "p2p": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_P2P_DISABLE=1", *BRIEF), num_gpus=2),
 }
 
 
@@ -74,6 +76,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--prompts", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument(
+        "--shared-kernels", action="store_true",
+        help="one folder of compiled kernels for all builds, else the first run of each compiles its own (25 s)",
+    )  # fmt: skip
     return parser.parse_args()
 
 
@@ -95,6 +101,8 @@ def run(name: str, part: Part, asked: argparse.Namespace, repository: Path) -> N
     command = [sys.executable, "-c", "from perfguard.cli import main; main()", *part.arguments]
     command += ["--repo", str(repository), "--db", str(asked.out.resolve() / "results.db"), *WITHOUT_MULTICAST]
     command += ["-w", "qwen3-30b-a3b", *settings(part, asked)]
+    if asked.shared_kernels:
+        command += ["--env", f"TRITON_CACHE_DIR={asked.out.resolve() / 'triton'}"]
     print(f"== {name}: perfguard {' '.join(command[3:])}", flush=True)
     began = time.monotonic()
     with open(asked.out / f"{name}.txt", "w") as out:

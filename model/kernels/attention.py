@@ -18,7 +18,7 @@ from model.kernels.parts import launch_options, wait_for_others
 from model.kernels.tuning import power_of_two
 from model.layers import Rope
 
-BLOCK_S, NUM_WARPS = 128, 4
+BLOCK_S, NUM_WARPS = 128, 8
 
 
 @triton.jit
@@ -58,17 +58,38 @@ def own_rows(
 
 
 @triton.jit
+def cached_rows(k_ptr, v_ptr, cache, s, length, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Keys and values of the slots s, [S, BLOCK_D], as they are stored; zeros from `length` on."""
+    d = tl.arange(0, BLOCK_D)[None, :]
+    places, seen = cache + s[:, None] * D + d, (s < length)[:, None] & (d < D)
+    return tl.load(k_ptr + places, mask=seen, other=0.0), tl.load(v_ptr + places, mask=seen, other=0.0)
+
+
+@triton.jit
+def attended(best, total, o, k, v, q, is_seen):
+    """The state of a softmax over keys, after more of them: the largest score, the sum of weights, that of values."""
+    scores = tl.where(is_seen, tl.sum(k.to(tl.float32) * q, axis=1), float("-inf"))
+    new_best = tl.maximum(best, tl.max(scores, axis=0))
+    weights = tl.exp(scores - new_best)
+    shrink = tl.exp(best - new_best)
+    o = o * shrink + tl.sum(weights[:, None] * v.to(tl.float32), axis=0)
+    return new_best, total * shrink + tl.sum(weights, axis=0), o
+
+
+@triton.jit
 def attend_kernel(
     qkv_ptr, k_ptr, v_ptr, length_ptr, cos_ptr, sin_ptr, q_norm_ptr, k_norm_ptr, o_ptr, eps, num_slots,
     T: tl.constexpr, BLOCK_T: tl.constexpr, N: tl.constexpr, G: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
     S: tl.constexpr, HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    wait_for_others(EARLY)
     n, b, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     g = n // (N // G)
-    d = tl.arange(0, BLOCK_D)
+    d, s = tl.arange(0, BLOCK_D), tl.arange(0, S)
+    # Lengths and what lies before them are older than the kernel before, and are asked for while it still runs.
     length = tl.load(length_ptr + b)
     cache = (b * G + g).to(tl.int64) * num_slots * D
+    first_k, first_v = cached_rows(k_ptr, v_ptr, cache, s, length, D, BLOCK_D)
+    wait_for_others(EARLY)
     j = tl.arange(0, BLOCK_T)
     own_k, own_v, own_places = own_rows(
         qkv_ptr, k_ptr, cos_ptr, sin_ptr, k_norm_ptr, b, g, length, eps, num_slots,
@@ -89,19 +110,10 @@ def attend_kernel(
     own_weights = tl.exp(own_scores - best)
     total = tl.sum(own_weights, axis=0)
     o = tl.sum(own_weights[:, None] * own_v.to(tl.float32), axis=0)
-    for s0 in range(0, length, S):
-        s = s0 + tl.arange(0, S)
-        seen = (s < length)[:, None] & (d < D)[None, :]
-        places = cache + s[:, None] * D + d[None, :]
-        k = tl.load(k_ptr + places, mask=seen, other=0.0).to(tl.float32)
-        v = tl.load(v_ptr + places, mask=seen, other=0.0).to(tl.float32)
-        scores = tl.where(s < length, tl.sum(k * q, axis=1), float("-inf"))
-        new_best = tl.maximum(best, tl.max(scores, axis=0))
-        weights = tl.exp(scores - new_best)
-        shrink = tl.exp(best - new_best)
-        o = o * shrink + tl.sum(weights[:, None] * v, axis=0)
-        total = total * shrink + tl.sum(weights, axis=0)
-        best = new_best
+    best, total, o = attended(best, total, o, first_k, first_v, q, s < length)
+    for s0 in range(S, length, S):
+        k, v = cached_rows(k_ptr, v_ptr, cache, s0 + s, length, D, BLOCK_D)
+        best, total, o = attended(best, total, o, k, v, q, s0 + s < length)
     tl.store(o_ptr + (b * T + t) * (N * D) + n * D + d, o / total, mask=d < D)
 
 

@@ -32,9 +32,10 @@ def linear_kernel(
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = (tile_row % SPLIT)[:, None] * (K // SPLIT) + tl.arange(0, BLOCK_K)[None, :]
     w_ptrs = w_ptr + n.to(tl.int64)[:, None] * K + k
+    w = tl.load(w_ptrs, eviction_policy="evict_first")
     wait_for_others(EARLY)
-    sums = tl.zeros([ROWS * SPLIT, BLOCK_K], tl.float32)
-    for k0 in tl.static_range(0, K // SPLIT, BLOCK_K):
+    sums = w.to(tl.float32) * tl.load(x_ptr + k).to(tl.float32)
+    for k0 in tl.static_range(BLOCK_K, K // SPLIT, BLOCK_K):
         w = tl.load(w_ptrs + k0, eviction_policy="evict_first").to(tl.float32)
         sums += w * tl.load(x_ptr + k0 + k).to(tl.float32)
     out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -59,14 +60,15 @@ def linear_dot_kernel(
     r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = tl.arange(0, BLOCK_K)
     w_ptrs = w_ptr + tl.minimum(n, N - 1).to(tl.int64)[:, None] * K + k[None, :]
+    w = tl.load(w_ptrs, eviction_policy="evict_first")
     wait_for_others(EARLY)
     if HAS_NORM and P:
         scale = scale_of_squares(scale_ptr, eps, r, R, K, P, BLOCK_P)
     elif HAS_NORM:
         scale = tl.load(scale_ptr + r, mask=r < R, other=0.0)
     x_ptrs = x_ptr + r[None, :] * K + k[:, None]
-    y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
-    for k0 in range(0, K, BLOCK_K):
+    y = tl.dot(w, tl.load(x_ptrs, mask=(r < R)[None, :], other=0.0), input_precision="ieee")
+    for k0 in range(BLOCK_K, K, BLOCK_K):
         w = tl.load(w_ptrs + k0, eviction_policy="evict_first")
         y = tl.dot(w, tl.load(x_ptrs + k0, mask=(r < R)[None, :], other=0.0), y, input_precision="ieee")
     is_inside = (n < N)[:, None] & (r < R)[None, :]

@@ -75,15 +75,16 @@ def router_kernel(
     BLOCK_R: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_H: tl.constexpr,
     P: tl.constexpr, BLOCK_P: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    wait_for_others(EARLY)
     out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = (tile_row % SPLIT)[:, None] * (H // SPLIT) + tl.arange(0, BLOCK_K)[None, :]
-    sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
-    for k0 in tl.static_range(0, H // SPLIT, BLOCK_K):
-        w = tl.load(w_ptr + n[:, None] * H + k + k0).to(tl.float32)
-        sums = multiply_add(sums, w, x_ptr + k0 + k, H, R)
+    w = tl.load(w_ptr + n[:, None] * H + k)
+    wait_for_others(EARLY)
+    sums = multiply_add(zero_tiles(R, ROWS * SPLIT, BLOCK_K), w.to(tl.float32), x_ptr + k, H, R)
+    for k0 in tl.static_range(BLOCK_K, H // SPLIT, BLOCK_K):
+        w = tl.load(w_ptr + n[:, None] * H + k + k0)
+        sums = multiply_add(sums, w.to(tl.float32), x_ptr + k0 + k, H, R)
     for r in tl.static_range(R):
         if P:
             scale = tl.sum(scale_of_squares(squares_ptr + r * P, eps, tl.arange(0, 1), 1, H, P, BLOCK_P))
@@ -142,7 +143,7 @@ def route(
         launch_dot(x_RH, weight_EH, logits_RE, dot_tile(num_rows, size), scale=scale, eps=eps)
         choose_kernel[(1,)](logits_RE, squares, *chosen, eps, num_rows, num_warps=8, **flags)
         return routing
-    tile = router_tile(num_experts, size)
+    tile = router_tile(num_rows, num_experts, size)
     router_kernel[(num_experts // tile.rows,)](
         x_RH, weight_EH, h_RH, squares, logits_RE, *chosen, arrived_X, eps,
         R=num_rows, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),

@@ -37,16 +37,19 @@ class DotTile:
 
 def linear_tile(num_rows: int, num_outputs: int, size: int) -> Tile | DotTile:
     """qkv and lm_head have more outputs than inputs; o_proj has fewer, so that programs share them."""
+    is_head = num_outputs > 8 * size
+    if num_rows > 1 and is_head:
+        return dot_tile(num_rows, size, stages=5)
     if num_rows > 1:
-        return dot_tile(num_rows, size, stages=5, split=8 if num_outputs <= size else 1)
+        return dot_tile(num_rows, size, depth=256, split=4 if num_outputs <= size else 1)
     if num_outputs <= size:
         return fitting(Tile(rows=4, warps=8, split=4), num_outputs, size)
-    is_head = num_outputs > 16 * size
     return fitting(Tile(rows=4, warps=4) if is_head else Tile(rows=16, warps=8), num_outputs, size)
 
 
-def router_tile(num_experts: int, size: int) -> Tile:
-    return fitting(Tile(rows=1, warps=8, split=8), num_experts, size)
+def router_tile(num_rows: int, num_experts: int, size: int) -> Tile:
+    tile = Tile(rows=1, warps=8, split=8) if num_rows == 1 else Tile(rows=2, warps=4, split=4)
+    return fitting(tile, num_experts, size)
 
 
 def gate_up_tile(num_rows: int, inner_size: int, size: int) -> Tile | DotTile:
@@ -59,7 +62,7 @@ def down_tile(num_rows: int, num_outputs: int, size: int) -> Tile | DotTile:
     """Here `split` is over experts, not over K."""
     if num_rows == 1:
         return fitting(Tile(rows=8, warps=8, split=4), num_outputs)
-    return dot_tile(num_rows, size, stages=5, split=8)
+    return dot_tile(num_rows, size, split=16)
 
 
 def fitting(tile: Tile, num_outputs: int, size: int = 0) -> Tile:
