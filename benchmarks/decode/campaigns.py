@@ -12,6 +12,7 @@ them go to DIR/results.db, for `perfguard merge`; what each said, to DIR/PART.tx
 | words | a commit that changes a text: EQUIVALENT |
 | copy, outside | a commit that switches a pathology on, by code: REGRESSION, and the part of the cycle that it is in |
 | simple, p2p | one commit on two GPUs, NCCL's protocol forced or P2P off on one side |
+| r_simple, r_p2p | the same settings, three launches by themselves |
 """
 
 import argparse
@@ -33,8 +34,6 @@ SWITCHES = "model/pathologies.py"
 # Some hosts of lent or divided GPUs cannot use multicast; NCCL is told so on both sides.
 WITHOUT_MULTICAST = ("--env", "NCCL_NVLS_ENABLE=0")
 STRICT = ("--margin", "3%", "--alpha", "0.05", "--max-blocks", "4", "--seed", "1")
-# Told only that something is there: what the variables do to the step of a model is shown elsewhere to the end.
-BRIEF = (*STRICT, "--no-confirm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +51,10 @@ PARTS = {
     "words": Part(arguments=("compare", "words~1", "words", *STRICT)),
     "copy": Part(arguments=("compare", "copy~1", "copy", *STRICT), limit_s=300.0),
     "outside": Part(arguments=("compare", "outside~1", "outside", *STRICT), limit_s=300.0),
-    "simple": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_PROTO=Simple", *BRIEF), num_gpus=2),
-    "p2p": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_P2P_DISABLE=1", *BRIEF), num_gpus=2),
+    "simple": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_PROTO=Simple", *STRICT), num_gpus=2),
+    "p2p": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_P2P_DISABLE=1", *STRICT), num_gpus=2),
+    "r_simple": Part(arguments=("run", "base", "--trials", "3", "--env", "NCCL_PROTO=Simple"), num_gpus=2),
+    "r_p2p": Part(arguments=("run", "base", "--trials", "3", "--env", "NCCL_P2P_DISABLE=1"), num_gpus=2),
 }
 
 

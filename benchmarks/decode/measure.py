@@ -32,8 +32,8 @@ def main() -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {"asked": {**vars(asked), "out": str(asked.out)}, "launches": [], "notes": []}
     launch_all(asked, found, until=until, count=1)
-    found["kernels"] = part(asked, found, "kernels", until)
-    found["transformers"] = part(asked, found, "transformers", until)
+    for name in filter(None, asked.parts.split(",")):
+        found[name] = part(asked, found, name, until)
     launch_all(asked, found, until=until, count=asked.launches - 1)
     save(asked, found)
     print((asked.out / "results.md").read_text())
@@ -48,6 +48,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--launches", type=int, default=10, help="A/A launches, of which the spread is taken")
     parser.add_argument("--prompts", type=int, default=8, help="many short ones, so that the context stays short")
     parser.add_argument("--tokens", type=int, default=128, help="new tokens a prompt")
+    parser.add_argument("--parts", default="kernels,transformers", help="what is measured beside launches")
     parser.add_argument("--budget", type=float, default=470.0, help="seconds in all")
     return parser.parse_args()
 

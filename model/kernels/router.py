@@ -12,32 +12,15 @@ from model.kernels.linear import inverse_rms_of, launch_dot
 from model.kernels.ops import Routing
 from model.kernels.parts import (
     chunk,
-    inverse_rms,
+    inverse_rms_of_row,
     launch_options,
+    multiply_add,
     row_sums,
     scale_of_squares,
     wait_for_others,
+    zero_tiles,
 )
 from model.kernels.tuning import FEW, dot_tile, power_of_two, router_tile
-
-
-@triton.jit
-def zero_tiles(R: tl.constexpr, M: tl.constexpr, BLOCK_K: tl.constexpr):
-    """R tiles of sums."""
-    tiles = ()
-    for _r in tl.static_range(R):
-        tiles = tiles + (tl.zeros([M, BLOCK_K], tl.float32),)  # noqa: RUF005 - Triton has no (*tiles, x)
-    return tiles
-
-
-@triton.jit
-def multiply_add(sums, w, x_ptr, x_stride, R: tl.constexpr):
-    """sums[r] + w * x[r], where x_ptr points at the tile's places in row 0 of x."""
-    new = ()
-    for r in tl.static_range(R):
-        x = tl.load(x_ptr + r * x_stride).to(tl.float32)
-        new = new + (sums[r] + w * x,)  # noqa: RUF005
-    return new
 
 
 @triton.jit
@@ -75,21 +58,17 @@ def router_kernel(
     BLOCK_R: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_H: tl.constexpr,
     P: tl.constexpr, BLOCK_P: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    wait_for_others(EARLY)
     out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = (tile_row % SPLIT)[:, None] * (H // SPLIT) + tl.arange(0, BLOCK_K)[None, :]
-    w = tl.load(w_ptr + n[:, None] * H + k)
-    wait_for_others(EARLY)
-    sums = multiply_add(zero_tiles(R, ROWS * SPLIT, BLOCK_K), w.to(tl.float32), x_ptr + k, H, R)
-    for k0 in tl.static_range(BLOCK_K, H // SPLIT, BLOCK_K):
-        w = tl.load(w_ptr + n[:, None] * H + k + k0)
-        sums = multiply_add(sums, w.to(tl.float32), x_ptr + k0 + k, H, R)
+    sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
+    for k0 in tl.static_range(0, H // SPLIT, BLOCK_K):
+        w = tl.load(w_ptr + n[:, None] * H + k + k0).to(tl.float32)
+        sums = multiply_add(sums, w, x_ptr + k0 + k, H, R)
     for r in tl.static_range(R):
-        if P:
-            scale = tl.sum(scale_of_squares(squares_ptr + r * P, eps, tl.arange(0, 1), 1, H, P, BLOCK_P))
-        else:
-            scale = inverse_rms(h_ptr + r * H, eps, H, BLOCK_H)
+        scale = inverse_rms_of_row(h_ptr, squares_ptr, r, eps, H, BLOCK_H, P, BLOCK_P)
         tl.store(logits_ptr + r * E + out, row_sums(sums[r], ROWS, SPLIT) * scale)
         if tl.program_id(0) == 0:
             tl.store(scale_ptr + r, scale)

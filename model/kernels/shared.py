@@ -42,30 +42,23 @@ def shared_kernel(
     a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, parts_ptr, arrived_ptr, y_ptr, squares_ptr, R, stride_n,
     stride_e, stride_s, stride_r,
     N: tl.constexpr, K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
-    SPLIT: tl.constexpr, IS_LIST: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
+    SPLIT: tl.constexpr, NUM: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """SPLIT programs share the slots of a tile. IS_LIST: slots are the experts that are listed, else slices, SPLIT of
-    them. The first weights are asked for before the wait."""
+    """SPLIT programs share the slots of a tile. NUM: of all slots; 0: of the experts that are listed."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = tl.arange(0, BLOCK_K)
-    first = tl.program_id(2)
-    count = tl.load(count_ptr, cache_modifier=".cg") if IS_LIST else tl.full([], SPLIT, tl.int32)
-    expert = tl.load(ids_ptr + tl.minimum(first, count - 1), cache_modifier=".cg") if IS_LIST else first
-    own_ptrs = w_ptr + (tl.minimum(n, N - 1).to(tl.int64) * stride_n)[:, None] + k[None, :]
-    is_any = (n < tl.where(first < count, N, 0))[:, None]
-    w = tl.load(own_ptrs + expert.to(tl.int64) * stride_e, mask=is_any, other=0.0, eviction_policy="evict_first")
+    y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
+    own_ptrs = w_ptr + tl.minimum(n, N - 1).to(tl.int64) * stride_n
     wait_for_others(EARLY)
     a_ptrs = a_ptr + r[None, :] * stride_r + k[:, None]
-    a = tl.load(a_ptrs + first * stride_s, mask=(r < tl.where(first < count, R, 0))[None, :], other=0.0)
-    y = tl.dot(w, a, input_precision="ieee")
-    num_own = tl.cdiv(tl.maximum(count - first, 0), SPLIT) * (K // BLOCK_K)
-    for piece in range(1, num_own):
-        slot, k0 = first + piece // (K // BLOCK_K) * SPLIT, piece % (K // BLOCK_K) * BLOCK_K
-        expert = tl.load(ids_ptr + slot) if IS_LIST else slot
-        w = tl.load(own_ptrs + (expert.to(tl.int64) * stride_e + k0), eviction_policy="evict_first")
-        a = tl.load(a_ptrs + (slot * stride_s + k0), mask=(r < R)[None, :], other=0.0)
-        y = tl.dot(w, a, y, input_precision="ieee")
+    count = NUM if NUM else tl.load(count_ptr)
+    for slot in range(tl.program_id(2), count, SPLIT):
+        expert = tl.full([], 0, tl.int64) + (slot if NUM else tl.load(ids_ptr + slot))
+        for k0 in range(0, K, BLOCK_K):
+            w = tl.load(own_ptrs[:, None] + (expert * stride_e + k0) + k[None, :], eviction_policy="evict_first")
+            a = tl.load(a_ptrs + (slot * stride_s + k0), mask=(r < R)[None, :], other=0.0)
+            y = tl.dot(w, a, y, input_precision="ieee")
     is_inside = (n < N)[:, None] & (r < R)[None, :]
     places = r[None, :] * N + n[:, None]
     if SPLIT == 1:
@@ -121,7 +114,7 @@ def launch_shared(
         slots.a, slots.w, h, gamma, ids, count, parts, arrived_X, y_RN, parts if squares is None else squares,
         num_rows, *slots.w_strides, *slots.a_strides,
         N=num_outputs, K=slots.size, BLOCK_N=tile.rows, BLOCK_R=tile.columns,
-        BLOCK_K=min(tile.depth, slots.size & -slots.size), SPLIT=split, IS_LIST=slots.routing is not None, ADDS=residual is not None,
+        BLOCK_K=min(tile.depth, slots.size & -slots.size), SPLIT=split, NUM=slots.num, ADDS=residual is not None,
         num_warps=tile.warps, num_stages=tile.stages, **launch_options(y_RN),
     )  # fmt: skip
     return squares
