@@ -12,10 +12,10 @@ from sqlite_utils import Database
 ROOT = Path(__file__).resolve().parents[2]
 # What ran, and which settings its sides had: (base, head).
 CAMPAIGNS = {
-    "20261130-095846-39bb": ("yesterday", ("default", "default")),
-    "20261130-095921-7fbb": ("today", ("NCCL_PROTO=Simple", "NCCL_PROTO=Simple")),
+    "20261130-181533-e7aa": ("yesterday", ("default", "default")),
+    "20261130-181607-1c78": ("today", ("NCCL_PROTO=Simple", "NCCL_PROTO=Simple")),
     "20261130-095957-9771": ("two commits,\ntoday's setting", ("NCCL_PROTO=Simple", "NCCL_PROTO=Simple")),
-    "20261130-100132-155a-q1": ("the setting\nback and forth", ("default", "NCCL_PROTO=Simple")),
+    "20261130-181643-a908-q1": ("the setting\nback and forth", ("default", "NCCL_PROTO=Simple")),
     "20261130-100424-d73a": ("P2P on\nand off", ("default", "NCCL_P2P_DISABLE=1")),
 }
 LOOKS = {"default": ("#0072B2", "o"), "NCCL_PROTO=Simple": ("#D55E00", "^"), "NCCL_P2P_DISABLE=1": ("#009E73", "s")}

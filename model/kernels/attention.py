@@ -1,7 +1,7 @@
 """Attention of the rows that a step adds, over the cache: norms, rotation, storing and attending in one kernel.
 
 One program a query head and row. Rows of the same step are seen out of registers, the cache is read only before the
-sequence's length, so no program waits for another. Keys are read once by every query head that shares them: right
+sequence's length, so no program waits for another; lengths and cache must be older than the launch before this one. Keys are read once by every query head that shares them: right
 for short contexts; a long one wants the heads of a group together and the slots cut over programs.
 
 Legend: ops.py; T rows a sequence, G KV heads, P slots, S slots of one chunk.

@@ -13,13 +13,9 @@ from torch import Tensor
 from model.kernels.ops import Residual, Routing
 from model.kernels.parts import (
     chunk,
-    end_row,
     launch_options,
-    multiply_add,
-    new_squares,
     row_sums,
     wait_for_others,
-    zero_tiles,
 )
 from model.kernels.shared import Slots, launch_shared
 from model.kernels.tuning import DotTile, Tile, down_tile, gate_up_tile
@@ -82,29 +78,34 @@ def gate_up_dot_kernel(
 
 @triton.jit
 def down_kernel(
-    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, squares_ptr, y_ptr, stride_h, stride_e, N,
-    R: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr,
-    ADDS: tl.constexpr, EARLY: tl.constexpr,
+    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, y_ptr, stride_h, stride_e,
+    INNER: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr, ADDS: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
-    """R rows. SPLIT experts at a time, each on warps of its own."""
+    """One row. SPLIT experts at a time, each on warps of its own."""
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = tl.arange(0, BLOCK_K)[None, :] + 0 * n[:, None]
     wait_for_others(EARLY)
     count = tl.load(count_ptr)
-    sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
+    sums = tl.zeros([ROWS * SPLIT, BLOCK_K], tl.float32)
     for slot0 in tl.range(0, count, SPLIT, loop_unroll_factor=2):
         slot = slot0 + tile_row % SPLIT
         is_used = slot < count
         slot = tl.minimum(slot, count - 1)
         expert = tl.load(ids_ptr + slot).to(tl.int64)
         w_ptrs = w_ptr + (expert * stride_e + n * stride_h)[:, None] + k
-        a_ptrs = a_ptr + (slot * (R * INNER))[:, None] + k
+        a_ptrs = a_ptr + (slot * INNER)[:, None] + k
         for k0 in tl.static_range(0, INNER, BLOCK_K):
             w = tl.load(w_ptrs + k0, mask=is_used[:, None], other=0.0, eviction_policy="evict_first").to(tl.float32)
-            sums = multiply_add(sums, w, a_ptrs + k0, INNER, R)
-    for r in tl.static_range(R):
-        end_row(row_sums(sums[r], ROWS, SPLIT), r, h_ptr, gamma_ptr, squares_ptr, y_ptr, N, R, ROWS, ADDS)
+            sums += w * tl.load(a_ptrs + k0).to(tl.float32)
+    out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    y = row_sums(sums, ROWS, SPLIT)
+    if ADDS:
+        y = y + tl.load(h_ptr + out)
+        tl.store(h_ptr + out, y)
+        y = y * tl.load(gamma_ptr + out).to(tl.float32)
+    tl.store(y_ptr + out, y)
 
 
 def gate_up(x_RH: Tensor, gate_up_EXIH: Tensor, routing: Routing) -> Tensor:
@@ -153,11 +154,9 @@ def _down(
         )  # fmt: skip
         return y_RH, launch_shared(arrived_X, slots, y_RH, tile, residual)
     h, gamma = (a_SRI, a_SRI) if residual is None else (residual.h_RH, residual.gamma_H)
-    squares_RP = new_squares(y_RH, tile) if residual is not None and num_rows > 1 else None
     down_kernel[(size // tile.rows,)](
-        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, a_SRI if squares_RP is None else squares_RP, y_RH,
-        *down_HEI.stride()[:2], size,
-        R=num_rows, INNER=inner_size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size),
+        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, y_RH, *down_HEI.stride()[:2],
+        INNER=inner_size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size),
         ADDS=residual is not None, num_warps=tile.warps, **launch_options(a_SRI),
     )  # fmt: skip
-    return y_RH, squares_RP
+    return y_RH, None

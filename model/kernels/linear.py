@@ -1,6 +1,6 @@
 """Projections of few rows: y = norm(h) @ W.T, and h += x @ W.T. Legend: ops.py; M tile rows, see parts.py.
 
-Which rows go through the threads' own sums and which through the tensor cores, says tuning.py.
+One row goes through the threads' own sums, several through the tensor cores.
 """
 
 import torch
@@ -11,16 +11,11 @@ from torch import Tensor
 from model.kernels.ops import Residual
 from model.kernels.parts import (
     chunk,
-    end_row,
     inverse_rms,
-    inverse_rms_of_row,
     launch_options,
-    multiply_add,
-    new_squares,
     row_sums,
     scale_of_squares,
     wait_for_others,
-    zero_tiles,
 )
 from model.kernels.shared import launch_shared, slices
 from model.kernels.tuning import DotTile, Tile, linear_tile, power_of_two
@@ -28,27 +23,29 @@ from model.kernels.tuning import DotTile, Tile, linear_tile, power_of_two
 
 @triton.jit
 def linear_kernel(
-    x_ptr, w_ptr, h_ptr, gamma_ptr, squares_ptr, y_ptr, eps, N,
-    K: tl.constexpr, R: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr,
-    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, P: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_H: tl.constexpr,
-    EARLY: tl.constexpr,
+    x_ptr, w_ptr, h_ptr, gamma_ptr, y_ptr, eps,
+    K: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr,
+    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """R rows. HAS_NORM: y = x @ W.T / rms(h), of squares_RP of h where there are P > 0. ADDS: h += x @ W.T; y = h *
-    gamma, and where there are several rows their squares_RP are stored, one of P a program."""
+    """One row. HAS_NORM: y = x @ W.T / rms(h). ADDS: h += x @ W.T; y = h * gamma."""
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = (tile_row % SPLIT)[:, None] * (K // SPLIT) + tl.arange(0, BLOCK_K)[None, :]
     w_ptrs = w_ptr + n.to(tl.int64)[:, None] * K + k
     wait_for_others(EARLY)
-    sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
+    sums = tl.zeros([ROWS * SPLIT, BLOCK_K], tl.float32)
     for k0 in tl.static_range(0, K // SPLIT, BLOCK_K):
         w = tl.load(w_ptrs + k0, eviction_policy="evict_first").to(tl.float32)
-        sums = multiply_add(sums, w, x_ptr + k0 + k, K, R)
-    for r in tl.static_range(R):
-        y = row_sums(sums[r], ROWS, SPLIT)
-        if HAS_NORM:
-            y = y * inverse_rms_of_row(h_ptr, squares_ptr, r, eps, K, BLOCK_H, P, BLOCK_P)
-        end_row(y, r, h_ptr, gamma_ptr, squares_ptr, y_ptr, N, R, ROWS, ADDS)
+        sums += w * tl.load(x_ptr + k0 + k).to(tl.float32)
+    out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    y = row_sums(sums, ROWS, SPLIT)
+    if HAS_NORM:
+        y = y * inverse_rms(h_ptr, eps, K, BLOCK_H)
+    if ADDS:
+        y = y + tl.load(h_ptr + out)
+        tl.store(h_ptr + out, y)
+        y = y * tl.load(gamma_ptr + out).to(tl.float32)
+    tl.store(y_ptr + out, y)
 
 
 @triton.jit
@@ -99,7 +96,7 @@ def norm_linear(
     y_RN = torch.empty(num_rows, num_outputs, dtype=dtype, device=x_RH.device)
     tile = linear_tile(num_rows, num_outputs, size)
     if isinstance(tile, Tile):
-        launch(x_RH, weight_NH, y_RN, tile, h_RH=h_RH, squares_RP=squares_RP, eps=eps)
+        launch(x_RH, weight_NH, y_RN, tile, h_RH=h_RH, eps=eps)
     elif h_RH is None and tile.split > 1:
         launch_shared(arrived_X, slices(x_RH, weight_NH, tile.split), y_RN, tile, None)
     else:
@@ -116,9 +113,8 @@ def add_linear(
     x_RH = torch.empty(num_rows, num_outputs, dtype=x_RN.dtype, device=x_RN.device)
     tile = linear_tile(num_rows, num_outputs, size)
     if isinstance(tile, Tile):
-        squares_RP = None if num_rows == 1 else new_squares(x_RH, tile)
-        launch(x_RN, weight_HN, x_RH, tile, residual=residual, squares_RP=squares_RP)
-        return x_RH, squares_RP
+        launch(x_RN, weight_HN, x_RH, tile, residual=residual)
+        return x_RH, None
     return x_RH, launch_shared(arrived_X, slices(x_RN, weight_HN, tile.split), x_RH, tile, residual)
 
 
@@ -129,20 +125,18 @@ def launch(
     tile: Tile,
     *,
     h_RH: Tensor | None = None,
-    squares_RP: Tensor | None = None,
     eps: float = 0.0,
     residual: Residual | None = None,
 ) -> None:
-    """Pointers that a variant does not read are those of x. The norm is taken of h where nobody stored its squares."""
-    (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
+    """One row. Pointers that a variant does not read are those of x. The norm is taken of h itself."""
+    size, num_outputs = x_RK.shape[1], len(weight_NK)
     h = h_RH if residual is None else residual.h_RH
     h, gamma = x_RK if h is None else h, x_RK if residual is None else residual.gamma_H
-    num_parts = 0 if squares_RP is None else squares_RP.shape[1]
     linear_kernel[(triton.cdiv(num_outputs, tile.rows),)](
-        x_RK, weight_NK, h, gamma, x_RK if squares_RP is None else squares_RP, y_RN, eps, num_outputs,
-        K=size, R=num_rows, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
-        HAS_NORM=h_RH is not None, ADDS=residual is not None, P=num_parts, BLOCK_P=power_of_two(max(1, num_parts)),
-        BLOCK_H=power_of_two(size), num_warps=tile.warps, **launch_options(x_RK),
+        x_RK, weight_NK, h, gamma, y_RN, eps,
+        K=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
+        HAS_NORM=h_RH is not None, ADDS=residual is not None, BLOCK_H=power_of_two(size), num_warps=tile.warps,
+        **launch_options(x_RK),
     )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ How a row x is multiplied with weights W_NK here (the router takes a few rows so
   - x is loaded in the shape of the tile: in another layout it would pass through shared memory for each chunk.
 
 How a kernel starts before the one before it has ended (EARLY: programmatic dependent launch, from Hopper on): its
-programs take their places, wait until the kernel before has ended, and let the next one do the same. Nothing is read
-or written before the wait.
+programs take their places, wait until the kernel before has ended, and let the next one do the same. Nothing is written
+before the wait, and nothing read but what is older than the kernel before (by attention: the cache).
 """
 
 from typing import Any
@@ -18,8 +18,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 from triton.language.extra import cuda
-
-from model.kernels.tuning import Tile
 
 
 def launch_options(x: Tensor) -> dict[str, Any]:
@@ -53,60 +51,9 @@ def scale_of_squares(squares_ptr, eps, r, R, H: tl.constexpr, P: tl.constexpr, B
 
 
 @triton.jit
-def inverse_rms_of_row(
-    h_ptr, squares_ptr, r, eps, H: tl.constexpr, BLOCK_H: tl.constexpr, P: tl.constexpr, BLOCK_P: tl.constexpr
-):  # fmt: skip
-    """Of row r of h: by its squares_RP, or without them (P = 0) by h itself."""
-    if P:
-        return tl.sum(scale_of_squares(squares_ptr + r * P, eps, tl.arange(0, 1), 1, H, P, BLOCK_P))
-    else:
-        return inverse_rms(h_ptr + r * H, eps, H, BLOCK_H)
-
-
-@triton.jit
-def zero_tiles(R: tl.constexpr, M: tl.constexpr, BLOCK_K: tl.constexpr):
-    """R tiles of sums."""
-    tiles = ()
-    for _r in tl.static_range(R):
-        tiles = tiles + (tl.zeros([M, BLOCK_K], tl.float32),)  # noqa: RUF005 - Triton has no (*tiles, x)
-    return tiles
-
-
-@triton.jit
-def multiply_add(sums, w, x_ptr, x_stride, R: tl.constexpr):
-    """sums[r] + w * x[r], where x_ptr points at the tile's places in row 0 of x."""
-    new = ()
-    for r in tl.static_range(R):
-        x = tl.load(x_ptr + r * x_stride).to(tl.float32)
-        new = new + (sums[r] + w * x,)  # noqa: RUF005
-    return new
-
-
-@triton.jit
 def row_sums(tile, ROWS: tl.constexpr, SPLIT: tl.constexpr):
     """[ROWS * SPLIT, BLOCK_K] -> [ROWS]."""
     return tl.sum(tl.reshape(tl.sum(tile, axis=1), [ROWS, SPLIT]), axis=1)
-
-
-@triton.jit
-def end_row(
-    y, r, h_ptr, gamma_ptr, squares_ptr, y_ptr, N, R: tl.constexpr, ROWS: tl.constexpr, ADDS: tl.constexpr
-):  # fmt: skip
-    """Stores ROWS sums of row r. ADDS: h += y, and its twin h * gamma is stored; of several rows their squares too."""
-    out = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    if ADDS:
-        y = y + tl.load(h_ptr + r * N + out)
-        tl.store(h_ptr + r * N + out, y)
-        if R > 1:
-            tl.store(squares_ptr + r * tl.num_programs(0) + tl.program_id(0), tl.sum(y * y, axis=0))
-        y = y * tl.load(gamma_ptr + out).to(tl.float32)
-    tl.store(y_ptr + r * N + out, y)
-
-
-def new_squares(y_RN: Tensor, tile: Tile) -> Tensor:
-    """squares_RP, a part for each program."""
-    num_rows, num_outputs = y_RN.shape
-    return torch.empty(num_rows, num_outputs // tile.rows, dtype=torch.float32, device=y_RN.device)
 
 
 def chunk(size: int) -> int:

@@ -12,15 +12,32 @@ from model.kernels.linear import inverse_rms_of, launch_dot
 from model.kernels.ops import Routing
 from model.kernels.parts import (
     chunk,
-    inverse_rms_of_row,
+    inverse_rms,
     launch_options,
-    multiply_add,
     row_sums,
     scale_of_squares,
     wait_for_others,
-    zero_tiles,
 )
 from model.kernels.tuning import FEW, dot_tile, power_of_two, router_tile
+
+
+@triton.jit
+def zero_tiles(R: tl.constexpr, M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """R tiles of sums."""
+    tiles = ()
+    for _r in tl.static_range(R):
+        tiles = tiles + (tl.zeros([M, BLOCK_K], tl.float32),)  # noqa: RUF005 - Triton has no (*tiles, x)
+    return tiles
+
+
+@triton.jit
+def multiply_add(sums, w, x_ptr, x_stride, R: tl.constexpr):
+    """sums[r] + w * x[r], where x_ptr points at the tile's places in row 0 of x."""
+    new = ()
+    for r in tl.static_range(R):
+        x = tl.load(x_ptr + r * x_stride).to(tl.float32)
+        new = new + (sums[r] + w * x,)  # noqa: RUF005
+    return new
 
 
 @triton.jit
@@ -68,7 +85,10 @@ def router_kernel(
         w = tl.load(w_ptr + n[:, None] * H + k + k0).to(tl.float32)
         sums = multiply_add(sums, w, x_ptr + k0 + k, H, R)
     for r in tl.static_range(R):
-        scale = inverse_rms_of_row(h_ptr, squares_ptr, r, eps, H, BLOCK_H, P, BLOCK_P)
+        if P:
+            scale = tl.sum(scale_of_squares(squares_ptr + r * P, eps, tl.arange(0, 1), 1, H, P, BLOCK_P))
+        else:
+            scale = inverse_rms(h_ptr + r * H, eps, H, BLOCK_H)
         tl.store(logits_ptr + r * E + out, row_sums(sums[r], ROWS, SPLIT) * scale)
         if tl.program_id(0) == 0:
             tl.store(scale_ptr + r, scale)

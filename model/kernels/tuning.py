@@ -4,7 +4,7 @@ To be chosen inside a whole step, not alone: a tile that wins when a kernel is t
 wins in the step. Must not import triton, so that the table can be read anywhere.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 # Up to here the router's threads hold the sums of all rows in registers; above, and elsewhere, several rows go through
 # tensor cores.
@@ -35,20 +35,14 @@ class DotTile:
     split: int = 1
 
 
-# Of two to FEW rows, chosen by the time of a cycle with three.
-FEW_O: Tile | DotTile = DotTile(rows=64, columns=16, depth=256, split=4)
-FEW_QKV: Tile | DotTile = DotTile(rows=64, columns=16, depth=256)
-FEW_DOWN: Tile | DotTile = DotTile(rows=64, columns=16, depth=128, split=16)
-
-
 def linear_tile(num_rows: int, num_outputs: int, size: int) -> Tile | DotTile:
-    """qkv and lm_head have more outputs than inputs; o_proj has fewer."""
-    is_head = num_outputs > 8 * size
-    if num_rows > FEW or (num_rows > 1 and is_head):
-        return dot_tile(num_rows, size, stages=5, split=8 if num_outputs <= size else 1)
+    """qkv and lm_head have more outputs than inputs; o_proj has fewer, so that programs share them."""
+    is_head, is_shared = num_outputs > 8 * size, num_outputs <= size
+    if 1 < num_rows <= FEW and not is_head:
+        return dot_tile(num_rows, size, depth=256, split=4 if is_shared else 1)
     if num_rows > 1:
-        return few_tile(FEW_O if num_outputs <= size else FEW_QKV, num_outputs, size)
-    if num_outputs <= size:
+        return dot_tile(num_rows, size, stages=5, split=8 if is_shared else 1)
+    if is_shared:
         return fitting(Tile(rows=4, warps=8, split=4), num_outputs, size)
     return fitting(Tile(rows=4, warps=4) if is_head else Tile(rows=16, warps=8), num_outputs, size)
 
@@ -69,15 +63,8 @@ def down_tile(num_rows: int, num_outputs: int, size: int) -> Tile | DotTile:
     if num_rows == 1:
         return fitting(Tile(rows=8, warps=8, split=4), num_outputs)
     if num_rows <= FEW:
-        return few_tile(FEW_DOWN, num_outputs, size, is_cut=False)
+        return dot_tile(num_rows, size, split=16)
     return dot_tile(num_rows, size, stages=5, split=8)
-
-
-def few_tile(tile: Tile | DotTile, num_outputs: int, size: int, *, is_cut: bool = True) -> Tile | DotTile:
-    """As it fits the matrix; `is_cut`: its `split` is over K."""
-    if isinstance(tile, DotTile):
-        return replace(tile, depth=min(tile.depth, size & -size))
-    return fitting(tile, num_outputs, size if is_cut else 0)
 
 
 def fitting(tile: Tile, num_outputs: int, size: int = 0) -> Tile:
