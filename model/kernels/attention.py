@@ -1,8 +1,9 @@
 """Attention of the rows that a step adds, over the cache: norms, rotation, storing and attending in one kernel.
 
 One program a query head and row. Rows of the same step are seen out of registers, the cache is read only before the
-sequence's length, so no program waits for another; lengths and cache must be older than the launch before this one. Keys are read once by every query head that shares them: right
-for short contexts; a long one wants the heads of a group together and the slots cut over programs.
+sequence's length, so no program waits for another. Lengths and cache must be older than the launch before this one:
+they are asked for while that one still runs. Keys are read once by every query head that shares them: right for short
+contexts; a long one wants the heads of a group together and the slots cut over programs.
 
 Legend: ops.py; T rows a sequence, G KV heads, P slots, S slots of one chunk.
 """
@@ -85,7 +86,6 @@ def attend_kernel(
     n, b, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     g = n // (N // G)
     d, s = tl.arange(0, BLOCK_D), tl.arange(0, S)
-    # Lengths and what lies before them are older than the kernel before, and are asked for while it still runs.
     length = tl.load(length_ptr + b)
     cache = (b * G + g).to(tl.int64) * num_slots * D
     first_k, first_v = cached_rows(k_ptr, v_ptr, cache, s, length, D, BLOCK_D)

@@ -82,8 +82,7 @@ def metrics_table(comparison: Mapping[str, Any]) -> str:
 
 
 def _sides(comparison: Mapping[str, Any]) -> str:
-    sides = [side for side in ("base", "head") if comparison.get(side)]
-    lines = [f"- {side}: {_foreign(outcomes.differences(comparison[side]))}" for side in sides]
+    lines = [f"- {side}: {_foreign(what)}" for side, what in outcomes.sides(comparison).items()]
     workload = comparison.get("workload", {}).get("name", "")
     about = f"workload {workload}, scope {outcomes.scope(comparison)}, seed {comparison.get('seed')}"
     return "\n".join([*lines, f"- {_foreign(about)}, id {_foreign(comparison['id'])}"])

@@ -90,6 +90,8 @@ def _scaled(amount: float | None, chosen: units.Scale) -> str:
     return units.MISSING if amount is None else units.number(amount / chosen.divisor)
 
 
+# Variables that both sides have alike and that are still spelled out.
+FEW_VARIABLES = 5
 COLUMNS = ("metric", "base", "head", "slowdown", "95 % interval", "margin", "p", "outcome")
 
 
@@ -152,6 +154,21 @@ def _finding(length: Mapping[str, Any], alpha: float) -> str:
             tested = f"{length['num_prompts']} prompts (p {units.probability(length['p'])}{few})"
             return f"not shown to be shorter over {tested}"
     return "differs between launches, and without counts by prompt it is not tested"
+
+
+def sides(comparison: Mapping[str, Any]) -> dict[str, str]:
+    """What each side is. Variables that both have alike are only counted where there are many: an experiment sets all
+    that was recorded, and a reader looks for what differs."""
+    arms = {side: comparison[side] for side in ("base", "head") if comparison.get(side)}
+    base, head = (comparison.get(side, {}).get("env", {}) for side in ("base", "head"))
+    alike = {name for name, value in base.items() if head.get(name) == value}
+    if len(alike) <= FEW_VARIABLES:
+        return {side: differences(arm) for side, arm in arms.items()}
+    own = {
+        side: {**arm, "env": {name: value for name, value in arm.get("env", {}).items() if name not in alike}}
+        for side, arm in arms.items()
+    }
+    return {side: differences(arm) for side, arm in own.items()} | {"both": f"{len(alike)} more variables, alike"}
 
 
 def differences(arm: Mapping[str, Any]) -> str:

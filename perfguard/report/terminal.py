@@ -59,9 +59,8 @@ def render_comparison(comparison: Mapping[str, Any], trials: Sequence[Trial], co
 
 
 def _sides(comparison: Mapping[str, Any], console: Console) -> None:
-    for side in ("base", "head"):
-        if comparison.get(side):
-            _line(console, f"{side}  {outcomes.differences(comparison[side])}")
+    for side, what in outcomes.sides(comparison).items():
+        _line(console, f"{side}  {what}")
     if comparison.get("claimed"):
         claimed = ", ".join(f"{key} {item}" for key, item in comparison["claimed"].items())
         _line(console, f"claimed  {claimed}")
@@ -179,7 +178,12 @@ def render_facts(facts: Mapping[str, object], console: Console) -> None:
     table.add_column(overflow="fold")
     for name, fact in facts.items():
         table.add_row(_text(name), _text(fact))
-    console.print(table)
+    if console.width < _UNBOUNDED:
+        console.print(table)
+        return
+    names = max(map(len, facts), default=0)  # into a file or pipe: not filled up to the longest line
+    for name, fact in facts.items():
+        _line(console, f"{name:{names}}  {fact}")
 
 
 def _table(columns: Sequence[str], right: Sequence[str] = ()) -> Table:

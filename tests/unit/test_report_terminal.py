@@ -217,6 +217,29 @@ def through_a_terminal(columns: int, **changes: str) -> str:
     return read.decode("utf-8")
 
 
+def test_many_variables_that_both_sides_have_alike_are_counted_and_the_one_that_differs_is_shown() -> None:
+    alike = {f"CUDA_{letter}": "1" * 300 for letter in "ABCDEF"}
+    comparison = cases.comparison()
+    base = {**comparison["base"], "env": alike}
+    shown = {**comparison, "base": base, "head": {**base, "env": {**alike, "NCCL_PROTO": "Simple"}}}
+    console = terminal.open_console(io.StringIO())
+    terminal.render_comparison(shown, [], console)
+    lines = console.file.getvalue().splitlines()
+    assert [line for line in lines if "CUDA_A" in line] == []
+    assert "NCCL_PROTO=Simple" in next(line for line in lines if line.startswith("head  "))
+    assert "both  6 more variables, alike" in lines
+    few = {**shown, "base": {**base, "env": {"CUDA_A": "1"}}, "head": {**base, "env": {"CUDA_A": "1"}}}
+    console = terminal.open_console(io.StringIO())
+    terminal.render_comparison(few, [], console)
+    assert console.file.getvalue().count("CUDA_A=1") == 2
+
+
+def test_facts_in_a_file_are_not_filled_up_to_the_longest_line() -> None:
+    console = terminal.open_console(io.StringIO())
+    terminal.render_facts({"seed": 7, "machine": "x" * 200}, console)
+    assert console.file.getvalue() == "seed     7\nmachine  " + "x" * 200 + "\n"
+
+
 def test_a_wide_terminal_is_used_up_to_a_hundred_columns_with_colour_unless_refused() -> None:
     coloured, plain = through_a_terminal(200), through_a_terminal(200, NO_COLOR="1")
     assert "\x1b[1;31m✗ REGRESSION" in coloured
