@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from perfguard.comparison import comparison_json
-from perfguard.conclusions import conclusions, next_step
+from perfguard.conclusions import STARVED, conclusions, next_step
 from perfguard.conditions.assessment import Assessment, assess, conditions_json, links_of
 from perfguard.conditions.effects import with_findings
 from perfguard.engine_facts import engine_json, engine_note
@@ -37,6 +37,8 @@ from perfguard.stats.sentences import sentence
 from perfguard.stats.verdict import verdict
 from perfguard.withheld import withhold_change, withhold_equivalence
 
+# What a busy machine does to an engine's client, and what the next launch may not meet.
+PASSING = {STARVED, "server_disagrees"}
 WARM_STAGE = 0
 
 
@@ -123,8 +125,14 @@ def last_attempts(trials: Sequence[Trial]) -> dict[tuple[int, int, int], Trial]:
 
 
 def may_retry(trial: Trial, policy: Policy) -> bool:
-    """A launch that died before its measured window is started again in its slot, its order kept."""
-    return trial.status == "crashed" and bool(trial.record.get("before_ready")) and trial.attempt < policy.max_retries
+    """A launch that died before its measured window is started again in its slot, its order kept; an unmeasured first
+    run, of which no value is used, also where the machine was too busy for its client."""
+    if trial.attempt >= policy.max_retries:
+        return False
+    if trial.status == "crashed":
+        return bool(trial.record.get("before_ready"))
+    codes = {reason.code for reason in trial.reasons}
+    return trial.stage == WARM_STAGE and trial.status == "invalid" and bool(codes) and codes <= PASSING
 
 
 def survey_blocks(campaign: Campaign, plans: Sequence[BlockPlan], trials: Sequence[Trial]) -> Survey:

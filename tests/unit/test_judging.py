@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from perfguard.experiment import planned_blocks
 from perfguard.judging import judge, last_attempts, may_retry, survey_blocks, verdict_json, with_stop
-from perfguard.records import Outcome
+from perfguard.records import Outcome, Reason
 
 FIRST_RUNS = [first_run("base"), first_run("head")]
 
@@ -56,6 +56,25 @@ def test_of_several_attempts_in_a_slot_the_last_one_counts():
     survey = survey_blocks(asked, [plan], [crash, again, *good[1:]])
     assert len(survey.blocks) == 1
     assert last_attempts([crash, again])[1, 0, 0] is again
+
+
+@pytest.mark.parametrize(
+    ("stage", "codes", "attempt", "expected"),
+    [
+        (0, ["client_starved"], 0, True),
+        (0, ["client_starved", "server_disagrees"], 1, True),
+        (0, ["client_starved"], 2, False),
+        # Another engine than was asked for stays another one.
+        (0, ["client_starved", "wrong_engine"], 0, False),
+        (0, [], 0, False),
+        # A measured launch is never made again for what came of it.
+        (1, ["client_starved"], 0, False),
+    ],
+)
+def test_a_first_run_is_made_again_where_only_its_client_was_starved(stage, codes, attempt, expected):
+    reasons = tuple(Reason(code=code, text="") for code in codes)
+    one = failed(plans_of(campaign())[0], 0, "invalid", attempt=attempt, record={})
+    assert may_retry(replace(one, stage=stage, reasons=reasons), SHORT) is expected
 
 
 @pytest.mark.parametrize(
