@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from perfguard import changes
 
 MISSING = "–"
+# From here on powers of ten are read more easily than digits; an unscaled count of bytes stays below.
+LONG = 1e16
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
@@ -55,7 +57,7 @@ def exact(amount: float | None) -> str:
     """Every digit, for what is compared by equality: two numbers that differ never look the same."""
     if amount is None:
         return MISSING
-    return f"{int(amount):,}" if float(amount).is_integer() else repr(float(amount))
+    return f"{int(amount):,}" if float(amount).is_integer() and abs(amount) < LONG else repr(float(amount))
 
 
 def told_apart(base: float | None, head: float | None) -> tuple[str, str]:

@@ -54,7 +54,8 @@ def test_an_interval_names_both_ends_or_says_that_it_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "expected"), [(4096.0, "4,096"), (4096, "4,096"), (0.1 + 0.2, "0.30000000000000004"), (None, "–")]
+    ("amount", "expected"),
+    [(4096.0, "4,096"), (4096, "4,096"), (1e308, "1e+308"), (0.1 + 0.2, "0.30000000000000004"), (None, "–")],
 )
 def test_an_exact_number_shows_every_digit(amount: float | None, expected: str) -> None:
     assert units.exact(amount) == expected
