@@ -15,8 +15,10 @@ ROOT = Path(__file__).resolve().parents[1]
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 
 
-def run_two(folder, *, owner="two-ranks", checkout=ROOT, modes=("plain", "eagle3"), limits=None, **params) -> Trial:
-    """One trial of `checkout`/model. Logs and results lie in `folder`."""
+def run_two(
+    folder, *, owner="two-ranks", checkout=ROOT, modes=("plain", "eagle3"), limits=None, caches=None, **params
+) -> Trial:
+    """One trial of `checkout`/model. Logs and results lie in `folder`. `caches`: compiled kernels, kept for others."""
     built_in = find("moe-eagle3", {w.name: w for w in BUILT_IN})
     # Also what the runner knows and this workload does not offer, as the kind of all-reduce.
     asked = {**built_in.params, "tp": 2, **params}
@@ -25,7 +27,7 @@ def run_two(folder, *, owner="two-ranks", checkout=ROOT, modes=("plain", "eagle3
     arm = Arm(side="base", revision=Revision(name="HEAD", commit="c" * 40, tree="t" * 40), env=NO_MULTICAST | site)
     request = TrialRequest(
         id="t", stage=1, block=0, slot=0, side="base", build=1, attempt=0, workload=workload, arm=arm,
-        checkout=Path(checkout), caches=folder / "caches", folder=folder, strays=folder / "strays", owner=owner, seed=1,
+        checkout=Path(checkout), caches=caches or folder / "caches", folder=folder, strays=folder / "strays", owner=owner, seed=1,
     )  # fmt: skip
     return run_ranks(request, bundle=ROOT)
 

@@ -47,7 +47,13 @@ def symmetric(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def trials(tmp_path_factory):
+def caches(tmp_path_factory):
+    """Kernels are compiled once for all trials here."""
+    return tmp_path_factory.mktemp("caches")
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory, caches):
     """trials(all_reduce): a trial of both modes, run once."""
     known = {}
 
@@ -56,7 +62,7 @@ def trials(tmp_path_factory):
             folder = tmp_path_factory.mktemp(all_reduce)
             limits = {"timeout_s": 60.0, "ready_timeout_s": 180.0}
             known[all_reduce] = run_two(
-                folder, limits=limits, device="cuda", all_reduce=all_reduce, prompts=4, tokens=48
+                folder, limits=limits, caches=caches, device="cuda", all_reduce=all_reduce, prompts=4, tokens=48
             )
         trial = known[all_reduce]
         assert (trial.status, [reason.text for reason in trial.reasons]) == ("ok", [])
@@ -65,10 +71,10 @@ def trials(tmp_path_factory):
     return run
 
 
-def test_a_hang_inside_a_captured_all_reduce_is_ended_by_its_limit_with_the_stacks_of_both_ranks(tmp_path):
+def test_a_hang_inside_a_captured_all_reduce_is_ended_by_its_limit_with_the_stacks_of_both_ranks(tmp_path, caches):
     owner = f"hang-{tmp_path.name}"
     trial, logs = run_hanging(
-        tmp_path, "graphs.py", "graph.replay()", owner=owner, limit_s=10.0, device="cuda", prompts=1, tokens=16
+        tmp_path, "graphs.py", "graph.replay()", owner=owner, limit_s=10.0, caches=caches, device="cuda", prompts=1, tokens=16
     )
     (reason,) = trial.reasons
     print(reason.text, trial.record.get("num_leftover"), trial.record.get("unkillable"), sep="\n")
