@@ -27,7 +27,8 @@ def run_two(
     arm = Arm(side="base", revision=Revision(name="HEAD", commit="c" * 40, tree="t" * 40), env=NO_MULTICAST | site)
     request = TrialRequest(
         id="t", stage=1, block=0, slot=0, side="base", build=1, attempt=0, workload=workload, arm=arm,
-        checkout=Path(checkout), caches=caches or folder / "caches", folder=folder, strays=folder / "strays", owner=owner, seed=1,
+        checkout=Path(checkout), caches=caches or folder / "caches", folder=folder, strays=folder / "strays",
+        owner=owner, seed=1,
     )  # fmt: skip
     return run_ranks(request, bundle=ROOT)
 

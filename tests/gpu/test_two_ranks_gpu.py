@@ -74,7 +74,8 @@ def trials(tmp_path_factory, caches):
 def test_a_hang_inside_a_captured_all_reduce_is_ended_by_its_limit_with_the_stacks_of_both_ranks(tmp_path, caches):
     owner = f"hang-{tmp_path.name}"
     trial, logs = run_hanging(
-        tmp_path, "graphs.py", "graph.replay()", owner=owner, limit_s=10.0, caches=caches, device="cuda", prompts=1, tokens=16
+        tmp_path, "graphs.py", "graph.replay()", owner=owner, limit_s=10.0, caches=caches, device="cuda", prompts=1,
+        tokens=16,
     )
     (reason,) = trial.reasons
     print(reason.text, trial.record.get("num_leftover"), trial.record.get("unkillable"), sep="\n")
