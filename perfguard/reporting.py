@@ -19,11 +19,19 @@ from perfguard.report.junit import comparison_junit
 from perfguard.report.markdown import LIMIT, comparison_markdown
 from perfguard.report.next_step import Place, placed
 from perfguard.report.public import public, public_trials
+from perfguard.report.search import search_markdown
+from perfguard.report.sweep import sweep_markdown
 from perfguard.store import Store
 
 DIFFERENT = ("REGRESSION", "IMPROVEMENT", "SUSPECT")
 FORMATS = ("html", "md", "issue", "json", "junit", "csv")
-BISECT_FORMATS = ("md", "json")
+# What is no comparison and is reported all the same: how as Markdown, and the command that goes on with it.
+OTHERS: Mapping[str, tuple[Callable[[Mapping[str, Any]], str], str]] = {
+    "bisect": (bisect_markdown, "perfguard bisect"),
+    "search": (search_markdown, "perfguard explain --experiment"),
+    "sweep": (sweep_markdown, "perfguard sweep"),
+}
+OTHER_FORMATS = ("md", "json")
 PlaceOf = Callable[[str], Place]
 
 
@@ -43,11 +51,12 @@ def document(
     place_of: PlaceOf = lambda _: Place(),
     is_public: bool = False,
 ) -> str:
-    """The report of comparisons `ids` (none: the newest), or of bisects. `place_of`: from a repository to what the next
-    commands must name; JSON and what is public name no place. Raises UsageError where they fit no single document.
+    """The report of comparisons `ids` (none: the newest), or of bisects, searches and sweeps. `place_of`: from a
+    repository to what the next commands must name; JSON and what is public name no place. Raises UsageError where they
+    fit no single document.
     """
-    if ids and all(store.campaign(wanted).kind == "bisect" for wanted in ids):
-        return "\n".join(_bisect(store, wanted, format, place_of, is_public=is_public) for wanted in ids)
+    if ids and all(store.campaign(wanted).kind in OTHERS for wanted in ids):
+        return "\n".join(_other(store, wanted, format, place_of, is_public=is_public) for wanted in ids)
     wanted_ids, is_json = ids or [newest_judged(store)], format == "json"
     found = [reported(store, wanted, is_public=is_public, is_reworded=not is_json) for wanted in wanted_ids]
     if format == "html" and len(found) > 1:
@@ -73,7 +82,8 @@ def reported(store: Store, wanted: str, *, is_public: bool = False, is_reworded:
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
     if campaign.kind != "compare":
         raise UsageError(
-            f"{campaign.id} is a {campaign.kind}; a report is of a comparison or of bisects", "perfguard runs"
+            f"{campaign.id} is a {campaign.kind}; a report is of comparisons, or of bisects, searches and sweeps",
+            f"perfguard show {campaign.id}",
         )
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
@@ -100,18 +110,19 @@ def hypothesis_rows(
     return []
 
 
-def _bisect(store: Store, wanted: str, format: str, place_of: PlaceOf, *, is_public: bool) -> str:
-    """A bisect names commits, so that there is nothing to it without them."""
+def _other(store: Store, wanted: str, format: str, place_of: PlaceOf, *, is_public: bool) -> str:
+    """They name commits and settings, so that there is nothing to them without."""
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
-    if format not in BISECT_FORMATS or is_public:
-        what = "without --public" if is_public else f"as {' or '.join(BISECT_FORMATS)}"
+    markdown, goes_on = OTHERS[campaign.kind]
+    if format not in OTHER_FORMATS or is_public:
+        what = "without --public" if is_public else f"as {' or '.join(OTHER_FORMATS)}"
         raise UsageError(
-            f"{campaign.id} is a bisect, which is reported {what}", f"perfguard report {campaign.id} -f md"
+            f"{campaign.id} is a {campaign.kind}, which is reported {what}", f"perfguard report {campaign.id} -f md"
         )
     if verdict is None:
-        raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard bisect --resume {campaign.id}")
+        raise UsageError(f"{campaign.id} has no verdict yet", f"{goes_on} --resume {campaign.id}")
     if format == "md":
-        return bisect_markdown(placed(verdict, place_of(campaign.repository)))
+        return markdown(placed(verdict, place_of(campaign.repository)))
     return json.dumps(verdict, indent=2, ensure_ascii=False)
 
 

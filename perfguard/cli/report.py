@@ -12,7 +12,9 @@ from perfguard.errors import UsageError
 
 @app.command()
 def report(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; none: the latest comparison.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Comparisons, or bisects, searches, sweeps. None: the latest comparison.")
+    ] = None,
     format: Annotated[str, typer.Option("--format", "-f", help="html, md, issue, json, junit or csv.")] = "md",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File. Default: stdout.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Without hosts, paths and commit messages.")] = False,

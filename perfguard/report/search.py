@@ -44,9 +44,13 @@ def _facts(result: Mapping[str, Any]) -> dict[str, str]:
         "A": result["of"][0],
         "B": result["of"][1],
         "B against A": f"{units.slowdown(result['slowdown'])} ({units.interval(result['ci_low'], result['ci_high'])})",
-        "measured": f"{result['trials']} trials in {len(result['questions'])} comparisons, {result['metric']}",
+        "measured": f"{result['trials']} trials in {_counted(result['questions'])}, {result['metric']}",
         "id": result["id"],
     }
+
+
+def _counted(questions: Sequence[Any]) -> str:
+    return "1 comparison" if len(questions) == 1 else f"{len(questions)} comparisons"
 
 
 def _factors(result: Mapping[str, Any]) -> list[tuple[str, ...]]:

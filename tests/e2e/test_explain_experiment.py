@@ -55,6 +55,8 @@ def test_the_lost_variable_is_named_also_after_an_interruption(bench):
     result = json.loads(bench.run("explain", *arguments).stdout)
     assert rows(bench.db, FIRST_QUESTION) == before
     assert (result["outcome"], result["found"], result["exit_code"]) == ("EXPLAINED", ["NCCL_PROTO"], 0)
+    assert "| NCCL&#95;PROTO | LL | not set | makes the difference |" in bench.run("report", search).stdout
+    assert json.loads(bench.run("report", search, "-f", "json").stdout) == result
     # The order on the command line does not matter: A is the fast one.
     assert result["of"] == [f"{then} base", f"{now} base"]
     assert 1.6 < result["slowdown"] < 1.9

@@ -37,6 +37,9 @@ def test_the_fastest_is_named_the_slower_dropped_and_what_does_not_run_is_listed
     assert slower["ci_low"] < slower["slowdown"] < slower["ci_high"]
     assert "exit code 3" in result["settings"][2]["reasons"][0]["text"]
     assert "| 2 | SPEED=slow |" in told.read_text()
+    assert bench.run("report", result["id"]).stdout.strip() == told.read_text().strip()
+    refused = bench.run("report", result["id"], "-f", "csv", code=2).stderr
+    assert "is a sweep, which is reported as md or json" in refused
     shown = bench.run("show", "latest").stdout
     assert "SPEED=slow" in shown
     assert "RANKED" in shown
