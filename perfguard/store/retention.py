@@ -4,7 +4,8 @@ Opens no file and ends no transaction.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from sqlite_utils import Database
@@ -78,15 +79,14 @@ def thin(db: Database, campaign: str, *, with_telemetry: bool) -> int:
 
 
 def _take_telemetry(db: Database, campaign: str) -> int:
-    """What was read of GPUs during launches. What was read before and after them stays."""
+    """Series of what was read of GPUs during launches, but for the median that `explain` compares. What was read before
+    and after them stays."""
     read, taken_bytes = content.loader(db), 0
     for trial, text in db.execute(_WITH_CONDITIONS, (campaign,)).fetchall():
         record = json.loads(text)
         sha256 = record["conditions"]["$json"]
         whole = read(sha256)
-        gpus = {
-            uuid: {key: seen[key] for key in seen if key != "during"} for uuid, seen in whole.get("gpus", {}).items()
-        }
+        gpus = {uuid: _without_series(seen) for uuid, seen in whole.get("gpus", {}).items()}
         if gpus != whole.get("gpus", {}):
             packed = codec.pack({"conditions": {**whole, "gpus": gpus}})
             content.add(db, campaign, packed)
@@ -94,6 +94,18 @@ def _take_telemetry(db: Database, campaign: str) -> int:
             db.execute("DELETE FROM campaign_provenance WHERE campaign = ? AND sha256 = ?", (campaign, sha256))
             taken_bytes += _drop_unused(db, sha256)
     return taken_bytes
+
+
+def _without_series(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """Of each series of [seconds, value] one point is left, its median under load; of what is no number, none."""
+    if "during" not in seen:
+        return dict(seen)
+    medians = {}
+    for name, series in seen["during"].get("fields", {}).items():
+        under_load = [value for t_s, value in series if t_s >= 0 and isinstance(value, int | float)]
+        if under_load:
+            medians[name] = [[0.0, median(under_load)]]
+    return {**seen, "during": {**seen["during"], "fields": medians}}
 
 
 def _store_thinner(db: Database, campaign: str, trial: str, record: dict[str, Any], taken: str) -> None:

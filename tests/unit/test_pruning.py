@@ -165,6 +165,10 @@ def test_a_campaign_whose_verdict_would_not_come_out_the_same_loses_nothing(tmp_
     assert cases.rows(path, count) == before != [(0,)]
 
 
+# At rest before the load, then under it: 1500, 1980, 1990.
+CLOCKS = [[-0.5, 210], [0.1, 1500], [0.2, 1980], [0.3, 1990]]
+
+
 def telemetry(path):
     """Series of the card that are left, by trial."""
     with open_store(path, read_only=True) as store:
@@ -173,7 +177,7 @@ def telemetry(path):
 
 
 def with_telemetry(path):
-    seen = {"before": {"temperature_c": 40}, "during": {"fields": {"sm_clock_mhz": [[0.1, 1980]]}}, "after": {}}
+    seen = {"before": {"temperature_c": 40}, "during": {"fields": {"sm_clock_mhz": CLOCKS}}, "after": {}}
     conditions = {"gpus": {"GPU-1": seen}, "host": {"before": {}}}
     with open_store(cases.filled(path, 0)) as store:
         store.add_verdict("c-0001", {"outcome": "EQUIVALENT"})
@@ -187,7 +191,8 @@ def test_telemetry_that_a_verdict_rests_on_stays_and_the_rest_goes(tmp_path):
     path = with_telemetry(tmp_path / "r.db")
 
     def rests_on_telemetry(store, campaign):
-        return all("during" in trial.record["conditions"]["gpus"]["GPU-1"] for trial in store.trials(campaign))
+        kept = [trial.record["conditions"]["gpus"]["GPU-1"]["during"]["fields"] for trial in store.trials(campaign)]
+        return all(fields["sm_clock_mhz"] == CLOCKS for fields in kept)
 
     with open_store(path) as store:
         first = pruning.prune(store, Keep(age_s=DAY_S), NOW, rests_on_telemetry)
@@ -195,10 +200,10 @@ def test_telemetry_that_a_verdict_rests_on_stays_and_the_rest_goes(tmp_path):
     assert (first["thinned"], first["left_whole"]) == (["c-0001"], [])
     assert (again["thinned"], again["left_whole"]) == ([], ["c-0001"])
     assert cases.rows(path, "SELECT count(*) FROM samples") == [(0,)]
-    assert telemetry(path) == [{"sm_clock_mhz": [[0.1, 1980]]}] * 2
+    assert telemetry(path) == [{"sm_clock_mhz": CLOCKS}] * 2
 
 
-def test_other_telemetry_goes_and_what_was_read_before_and_after_stays(tmp_path):
+def test_other_telemetry_goes_but_for_its_median_and_what_was_read_before_and_after_stays(tmp_path):
     path = with_telemetry(tmp_path / "r.db")
     before = cases.rows(path, "SELECT sha256 FROM provenance")
     with open_store(path) as store:
@@ -207,8 +212,10 @@ def test_other_telemetry_goes_and_what_was_read_before_and_after_stays(tmp_path)
         (one, _) = store.trials("c-0001")
     assert done["thinned"] == ["c-0001"]
     assert (again["thinned"], again["left_whole"], again["freed_bytes"]) == ([], [], 0)
-    assert telemetry(path) == [{}, {}]
-    assert one.record["conditions"]["gpus"]["GPU-1"] == {"before": {"temperature_c": 40}, "after": {}}
+    # The median under load, which `explain` compares.
+    assert telemetry(path) == [{"sm_clock_mhz": [[0.0, 1980]]}] * 2
+    seen = one.record["conditions"]["gpus"]["GPU-1"]
+    assert (seen["before"], seen["after"]) == ({"temperature_c": 40}, {})
     assert one.record["pruned"] == ["conditions"]
     assert len(cases.rows(path, "SELECT sha256 FROM provenance")) == len(before), "one content in the place of another"
     assert cases.rows(path, "PRAGMA foreign_key_check") == []
