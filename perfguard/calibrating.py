@@ -36,8 +36,6 @@ from perfguard.unfinished import marked_if_interrupted
 SLOTS = 4
 # A spread between launches of one block needs two blocks to be more than a guess.
 LEAST_BLOCKS = 2
-# Neither an A/A nor a control can be confirmed in fewer.
-LEAST_CONFIRM_BLOCKS = 3
 # A control gets a second look where the A/A is short.
 LEAST_CONTROL_BLOCKS = 4
 # Runner -> the parameter that makes it slower by a factor. The others have none: their control is computed.
@@ -82,7 +80,8 @@ def calibrate(
 
 
 def _with_blocks(policy: Policy, num_blocks: int) -> Policy:
-    return replace(policy, max_blocks=num_blocks, max_confirm_blocks=max(LEAST_CONFIRM_BLOCKS, num_blocks))
+    """Confirmation keeps its length: where it is too short for alpha, nothing would even be suspected."""
+    return replace(policy, max_blocks=num_blocks, max_confirm_blocks=max(policy.max_confirm_blocks, num_blocks))
 
 
 def _measure_aa(session: Session, num_blocks: int) -> str:

@@ -113,7 +113,7 @@ def _check_range(policy: Policy, where: str) -> None:
         (2 <= policy.max_confirm_blocks <= 40, "max_confirm_blocks", "between 2 and 40 blocks"),
         (0 <= policy.extension_share < 1, "extension_share", "0 (no extension) or a share of alpha below 1"),
         (0 <= policy.pause_share <= 1 and policy.pause_max_s >= 0, "pause_share", "between 0 and 1"),
-        (policy.confirm_builds in (2, 4, 6, 8), "confirm_builds", "2, 4, 6 or 8"),
+        (policy.confirm_builds in range(2, 121, 2), "confirm_builds", "an even number between 2 and 120"),
         (0 <= policy.slow_rate < 1, "slow_rate", "0 (not asked for) or a rate below 1"),
         (0 <= policy.floor_share < 1, "floor_share", "a share of the margin below 1"),
         (policy.clip_spreads == 0 or 1 <= policy.clip_spreads <= 10, "clip_spreads", "0 (off) or between 1 and 10"),

@@ -29,7 +29,7 @@ from perfguard.pricing import calibrated_clock_mhz
 from perfguard.records import Arm, BlockPlan, Campaign, Decision, Extension, Trial
 from perfguard.scopes import is_one_launch
 from perfguard.stats.extension import current_policy
-from perfguard.stats.plan import build_order, plan_block
+from perfguard.stats.plan import build_order, builds_of, plan_block
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace, sweep_leftovers
@@ -220,6 +220,7 @@ def measure_block(session: Session, plan: BlockPlan) -> Judgement:
     """A block with the builds it needs, and what all trials say after it."""
     prepare(session, plan)
     _run_block(session, plan)
+    session.launcher.drop_done(plan, session.plans)
     judgement = session.judge()
     ran = [t for t in session.trials if (t.stage, t.block) == (plan.stage, plan.index)]
     session.observer.block_ended(plan, ran, judgement.decision, *judgement.blocks_left)
@@ -246,7 +247,7 @@ def prepare(session: Session, plan: BlockPlan) -> None:
 
 def _missing_builds(session: Session, plan: BlockPlan) -> list[tuple[Arm, int]]:
     arms = dict(zip("AB", session.campaign.arms, strict=True))
-    drawn = build_order(session.campaign.seed, plan.stage, sorted({int(number) for number in plan.builds}))
+    drawn = build_order(session.campaign.seed, plan.stage, sorted(set(builds_of(plan.builds))))
     needed = [(arms[letter], number) for letter, number in drawn]
     return [(arm, number) for arm, number in needed if (arm.side, number) not in session.launcher.builds]
 

@@ -22,7 +22,7 @@ from perfguard.pinned_args import pins_of_first_runs
 from perfguard.protocol import TRACE_LIMIT_S
 from perfguard.records import Arm, BlockPlan, Campaign, Side, Trial, Workload
 from perfguard.scopes import RESIDENT
-from perfguard.stats.plan import order_of_modes
+from perfguard.stats.plan import builds_of, order_of_modes
 from perfguard.subject.buildcache import Provided
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import Build, Workspace
@@ -80,6 +80,15 @@ class Launcher:
         del self.provided[arm.side, number]
         self.workspace.release(self.builds.pop((arm.side, number)))
 
+    def drop_done(self, plan: BlockPlan, plans: Sequence[BlockPlan]) -> None:
+        """Remove the fresh builds of a block that ran and that no later block of `plans` uses: disks are small."""
+        later = (p for p in plans if (p.stage, p.index) > (plan.stage, plan.index))
+        still_needed = {1, *(number for p in later for number in builds_of(p.builds))}
+        for number in set(builds_of(plan.builds)) - still_needed:
+            for arm in self.campaign.arms:
+                if (arm.side, number) in self.builds:
+                    self.drop_build(arm, number)
+
     def first_run(self, arm: Arm, number: int, attempt: int) -> Trial:
         """The unmeasured run that fills a build's own caches and lists what was loaded: stage 0."""
         slot = 0 if arm.side == "base" else 1
@@ -111,7 +120,7 @@ class Launcher:
     def measure(self, plan: BlockPlan, slot: int, attempt: int) -> Trial:
         """The trial of one slot, in the build that the plan names."""
         arm = self.campaign.arms["AB".index(plan.order[slot])]
-        number = int(plan.builds[slot])
+        number = builds_of(plan.builds)[slot]
         return self._launch(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
 
     def measure_in(self, arm: Arm, number: int, *, block: int, slot: int, attempt: int) -> Trial:
@@ -133,7 +142,7 @@ class Launcher:
         requests = []
         for slot, side in enumerate(plan.order):
             arm = self.campaign.arms["AB".index(side)]
-            number = int(plan.builds[slot])
+            number = builds_of(plan.builds)[slot]
             own = self._request(arm, number, stage=plan.stage, block=plan.index, slot=slot, attempt=attempt)
             caches = own.caches if arm.mode else folder / "caches"
             together = replace(own, caches=caches, folder=folder / launch_id, cache_state=state_of(caches))

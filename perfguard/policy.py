@@ -46,7 +46,8 @@ class Policy:
     futility: float = 0.05
     # Fresh builds of each arm in stage two, by pairs: each of its first four blocks then runs every trial in a build
     # of its own, so that what a rebuild alone does is part of the noise the order test is exact for. With 2 (for
-    # builds that are dear) one pair serves all blocks and is a placebo: both builds of an arm must agree.
+    # builds that are dear) one pair serves all blocks and is a placebo: both builds of an arm must agree. 120 is what
+    # the longest stage two takes with its spares: then no block uses a build again.
     confirm_builds: int = 8
     # Stage two runs unless a person says otherwise; without it a change ends as SUSPECT.
     is_confirmed: bool = True

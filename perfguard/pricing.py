@@ -22,6 +22,8 @@ ENGINE_ASSUMED_S = 60.0
 # Weights come back from the memory of the host, and the first requests warm up.
 WAKE_ASSUMED_S = 30.0
 SHARED_LINE = "scope in-process: a block is one launch of four instances, each counted with a quarter of its load"
+# An extension says so in words of its own.
+TOO_SHORT = "so few blocks cannot report any change at this alpha, nor suspect one: give more --max-blocks"
 # Calibrations of this workload looked at, newest first, for one of these parameters.
 MOST_CALIBRATIONS = 50
 AGES_S = {"day": 86400.0, "hour": 3600.0, "minute": 60.0}
@@ -41,11 +43,13 @@ def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = Non
 
     `policy` of an extension instead of the campaign's own.
     """
+    is_extension = policy is not None
     policy = policy or stored_policy(campaign.policy)
     primaries = [metric.name for metric in campaign.workload.metrics if metric.primary]
     basis = basis_of(campaign, policy, store)
     listed = price_list(policy, max(1, len(primaries)), basis.cost, sd=basis.noise, slow_rate=policy.slow_rate)
-    return (*basis.lines, *price_lines(listed))
+    is_short = not is_extension and not rules_of(policy, max(1, len(primaries))).design.looks
+    return (*((TOO_SHORT,) if is_short else ()), *basis.lines, *price_lines(listed))
 
 
 def basis_of(campaign: Campaign, policy: Policy, store: Store) -> Basis:
@@ -123,7 +127,7 @@ def _from_calibration(found: Mapping[str, Any], policy: Policy, names: Sequence[
     advised = float(found["recommended"]["margin"])
     if policy.margin < advised:
         lines.append(f"the margin of {percent(policy.margin)} is small for this machine; advised is {percent(advised)}")
-    cost = _cost(policy, float(found["load_s"]), float(found["measured_s"]))
+    cost = _cost(policy, len(names), float(found["load_s"]), float(found["measured_s"]))
     return Basis(cost=cost, noise=noise, lines=tuple(lines))
 
 
@@ -141,7 +145,7 @@ def _from_history(workload: Workload, policy: Policy, history: Sequence[TrialCos
     age_s = float(workload.params.get("age_s") or 0.0)
     aged = (f"each launch is loaded for {age(age_s)} before it is measured (--age)",) if age_s else ()
     # Launches that were not aged tell of the load alone.
-    cost = _cost(policy, load_s if load_s >= age_s else load_s + age_s, measured_s)
+    cost = _cost(policy, len(names), load_s if load_s >= age_s else load_s + age_s, measured_s)
     return Basis(cost=cost, noise=noise, lines=(never, f"prices {basis}; {spread}", *aged))
 
 
@@ -164,8 +168,7 @@ def _from_shared(campaign: Campaign, policy: Policy, store: Store, names: Sequen
     load_s = median(h.load_s for h in shared) if shared else full.load_s / TRIALS_A_BLOCK
     measured_s = median(h.measured_s for h in shared) if shared else full.measured_s
     beyond_s = TRIALS_A_BLOCK * (full.load_s + full.measured_s - load_s - measured_s)
-    num_confirming = min(rules_of(policy, max(1, len(names))).design.confirm_looks, default=0)
-    rebuild_s = full.rebuild_s + max(0.0, num_confirming * beyond_s)
+    rebuild_s = full.rebuild_s + max(0.0, _fewest_confirming(policy, len(names)) * beyond_s)
     noise = _noise(shared, names)
     basis = f"{sum(h.num_trials for h in shared)} instances of this workload here" if shared else "no history"
     spread = f"noise within a launch {percent(noise) if noise else 'unknown'}"
@@ -198,13 +201,16 @@ def _words_of(workload: Workload) -> str:
     return shlex.join(what_words(about, [asdict(metric) for metric in workload.metrics]))
 
 
-def _cost(policy: Policy, load_s: float, measured_s: float) -> LaunchCost:
-    """With the unmeasured first runs: one of each side at the start, one of each fresh build before confirmation.
+def _fewest_confirming(policy: Policy, num_primaries: int) -> int:
+    """Blocks of the shortest confirmation, which most of them are; 0 where nothing can be confirmed."""
+    return min(rules_of(policy, max(1, num_primaries)).design.confirm_looks, default=0)
 
-    Most confirmations take three blocks, each with a pair of builds a side while there are enough of them.
-    """
+
+def _cost(policy: Policy, num_primaries: int, load_s: float, measured_s: float) -> LaunchCost:
+    """With the unmeasured first runs: one of each side at the start, and before it confirms one of each fresh build, a
+    pair of each side for every block while there are enough of them."""
     launch_s = load_s + measured_s
-    num_fresh = 2 * min(policy.confirm_builds, 6)
+    num_fresh = 2 * min(policy.confirm_builds, 2 * _fewest_confirming(policy, num_primaries))
     return LaunchCost(load_s=load_s, measured_s=measured_s, setup_s=2 * launch_s, rebuild_s=num_fresh * launch_s)
 
 

@@ -94,8 +94,8 @@ class Arm:
 class BlockPlan:
     """Four consecutive trials, drawn before they run; in a sweep a round, one trial of every setting by its letter.
 
-    `order` holds A (base) and B (head) by slot, `builds` the build of the slot's arm ("1", from "2" on fresh ones),
-    `pauses` the pause before each slot as a fraction of its longest allowed pause, in [0, 1).
+    `order` holds A (base) and B (head) by slot, `builds` the build of the slot's arm (1, from 2 on fresh ones; see
+    `stats.plan.builds_of`), `pauses` the pause before each slot as a fraction of its longest allowed pause, in [0, 1).
     """
 
     stage: int

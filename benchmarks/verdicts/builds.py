@@ -2,12 +2,15 @@
 
 Three machines: builds made in turn are fast and slow in turn; each is a little slower than the one before; each has
 luck of its own. Every trial of a build has its build's part. The order in which builds are made is drawn, as
-`build_order` draws it, or always base, head, base, head. Run as `python -m benchmarks.verdicts.builds`.
+`build_order` draws it, or always base, head, base, head. Beside the default policy stands the one for builds that
+differ, in which stage two keeps alpha by itself and no block uses a build again. Run as
+`python -m benchmarks.verdicts.builds`.
 """
 
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +29,13 @@ MACHINES: dict[str, Machine] = {
     "in turn": lambda places, size, _: size * (places % 2),
     "ageing": lambda places, size, _: size * places,
     "luck": lambda places, size, rng: size * rng.standard_normal(places.shape),
+}
+ALONE = Policy(confirms_alone=True, confirm_builds=120, max_confirm_blocks=14)
+POLICIES = {
+    "eight builds a side, alpha together": Policy(),
+    "one pair of builds, alpha together": Policy(confirm_builds=2),
+    "a pair of builds a block, alone": ALONE,
+    "one pair of builds, alone": replace(ALONE, confirm_builds=2),
 }
 HEADS = np.array([[slot in pair for slot in range(4)] for pair in HEAD_SLOTS], dtype=int)
 IN_TURN = np.array([[0, 1, 0, 1]])
@@ -46,10 +56,11 @@ def places_of_builds(num: int, num_fresh: int, rng: np.random.Generator, *, is_d
     return places
 
 
-def reported(machine: str, size: float, num_fresh: int, num: int, *, is_drawn: bool) -> float:
-    """Share of unchanged comparisons that end REGRESSION or IMPROVEMENT, by the default policy."""
+def reported(policy: Policy, machine: str, size: float, num: int, *, is_drawn: bool) -> float:
+    """Share of unchanged comparisons that end REGRESSION or IMPROVEMENT."""
     rng = np.random.default_rng(SEED)
-    rules = rules_of(Policy(), 1)
+    rules = rules_of(policy, 1)
+    num_fresh = min(policy.confirm_builds, 2 * policy.max_confirm_blocks)
     batch = draw_batch(num, rules, LAUNCH_NOISE, rng, num_fresh)
     of_build = MACHINES[machine](places_of_builds(num, num_fresh, rng, is_drawn=is_drawn), size, rng)
     own = of_build[np.arange(num)[:, None, None], batch.is_head.astype(int), batch.builds]
@@ -61,10 +72,10 @@ def reported(machine: str, size: float, num_fresh: int, num: int, *, is_drawn: b
 def main(num: int) -> None:
     print(f"Unchanged comparisons reported, of {num}; margin 2 %, launch noise {100 * LAUNCH_NOISE:g} %, seed {SEED}")
     for machine, size in (("in turn", 0.05), ("ageing", 0.01), ("luck", 0.01), ("luck", 0.02), ("luck", 0.05)):
-        for num_fresh in (8, 2):
-            shares = [reported(machine, size, num_fresh, num, is_drawn=is_drawn) for is_drawn in (False, True)]
+        for name, policy in POLICIES.items():
+            shares = [reported(policy, machine, size, num, is_drawn=is_drawn) for is_drawn in (False, True)]
             told = "base, head in turn {:.2%}, drawn {:.2%}".format(*shares)
-            print(f"{machine} {100 * size:g} %, {num_fresh} fresh builds a side: {told}", flush=True)
+            print(f"{machine} {100 * size:g} %, {name}: {told}", flush=True)
 
 
 if __name__ == "__main__":

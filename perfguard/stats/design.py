@@ -1,9 +1,12 @@
-"""When to look, and how little luck each look may owe a change to: alpha spent over both stages together.
+"""When to look, and how little luck each look may owe a change to: alpha spent over both stages.
 
 A false report needs stage one to accuse a metric in one direction AND stage two, on orders drawn afresh, to agree.
 So per metric and direction its chance is at most (sum of stage one's alphas) x (sum of stage two's), and over both
 directions and all primary metrics at most 2 x metrics x that product. Everything here keeps this within alpha less
-the share that `extension.py` may spend later.
+the share that `extension.py` may spend later. That holds where what moves values goes by the launch. Stage one runs one
+build of each arm, so that luck of a build as large as the margin makes it suspect nearly always. With `confirms_alone`
+stage two, in which every trial has its own build, therefore keeps within alpha by itself: the sum of its alphas over
+all primary metrics, once each, since a metric is accused in one direction.
 
 The rule (`benchmarks/verdicts/choose_design.py` simulates it beside others):
 - The first looks sit where a perfect separation is enough: after q1 and q2 blocks, with alpha 6^-q. Their total
@@ -11,6 +14,8 @@ The rule (`benchmarks/verdicts/choose_design.py` simulates it beside others):
   cheap and its confirmation carries more blocks and more fresh builds.
 - What is left of alpha is shared between the stages, a third (in logs) to stage one.
 - Later looks are two blocks apart, wider in long comparisons; each takes half of what is left, the last all of it.
+- Where stage two keeps alpha by itself it looks first as soon as a perfect separation is enough for that, and stage
+  one looks as if it did not.
 """
 
 from collections.abc import Mapping
@@ -82,7 +87,8 @@ def choose_design(policy: Policy, num_primaries: int) -> Design:
     """Looks and alphas of both stages with 2 * num_primaries * sum * sum <= alpha * (1 - extension_share).
 
     With `confirms_alone` stage two's own are at most that for all metrics, whatever stage one lets through: a metric
-    is accused in one direction, so that both directions together have no more chances than one.
+    is accused in one direction, so that both directions together have no more chances than one. A policy that never
+    confirms has no use for it.
     """
     bound = policy.alpha * (1 - policy.extension_share) / (2 * max(1, num_primaries))
     firsts = _first_looks(policy, bound)
@@ -92,7 +98,7 @@ def choose_design(policy: Policy, num_primaries: int) -> Design:
     room = bound * 6.0 ** (first + first_confirm)
     share = _share_of_stage_one(policy, firsts)
     looks = _spend(first, policy.max_blocks, 6.0**-first * room**share)
-    if policy.confirms_alone:
+    if policy.confirms_alone and policy.is_confirmed:
         return _confirmed_alone(looks, policy.max_confirm_blocks, 2 * bound)
     return Design(
         looks=looks,
@@ -146,5 +152,5 @@ def _later_looks(first: int, last: int) -> list[int]:
 
 
 def false_report_bound(design: Design, num_primaries: int) -> float:
-    """Upper bound of the chance to report any change where there is none."""
+    """Upper bound of the chance to report any change where there is none, if what moves values goes by the launch."""
     return 2 * num_primaries * sum(design.looks.values()) * sum(design.confirm_looks.values())

@@ -14,6 +14,7 @@ import numpy as np
 from perfguard.records import BlockValues
 from perfguard.stats.effects import Flags, Floats, Numbers, Series, weights
 from perfguard.stats.equivalence import t_quantile
+from perfguard.stats.plan import builds_of
 
 ALPHA = 0.025
 
@@ -33,7 +34,7 @@ class Placebo:
 
 def build_numbers(blocks: Sequence[BlockValues]) -> Numbers:
     """(Q, 4): the build that each slot ran."""
-    return np.array([[int(build) for build in block.builds] for block in blocks], dtype=np.int64).reshape(-1, 4)
+    return np.array([builds_of(block.builds) for block in blocks], dtype=np.int64).reshape(-1, 4)
 
 
 def has_one_pair(series: Series, builds_Q4: Numbers) -> bool:

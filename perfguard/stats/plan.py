@@ -16,6 +16,8 @@ HEAD_SLOTS: tuple[tuple[int, int], ...] = tuple(combinations(range(4), 2))
 ORDERS: tuple[str, ...] = tuple("".join("B" if j in head else "A" for j in range(4)) for head in HEAD_SLOTS)
 # Names of the settings of a sweep, by position.
 LETTERS = ascii_letters
+# Build 1 in every slot, as a plan names it.
+FIRST_BUILDS = "1111"
 
 
 def plan_block(seed: int, stage: int, index: int, confirm_builds: int) -> BlockPlan:
@@ -23,13 +25,23 @@ def plan_block(seed: int, stage: int, index: int, confirm_builds: int) -> BlockP
 
     Stage 1 uses build 1 of each arm. From stage 2 on each arm runs a pair of fresh builds once each, in random order:
     2 and 3 in the first block, 4 and 5 in the next, and from the start again after `confirm_builds` of them (an even
-    number, at most 8). Any integers are accepted; equal arguments give an equal plan for ever.
+    number). Any integers are accepted; equal arguments give an equal plan for ever.
     """
     words = _words(f"perfguard block {seed} {stage} {index}")
     order = ORDERS[words[0] % 6]
-    builds = _builds(order, words[1], index % (confirm_builds // 2)) if stage > 1 else "1111"
+    builds = _builds(order, words[1], index % (confirm_builds // 2)) if stage > 1 else FIRST_BUILDS
     pauses = (_fraction(words[2]), _fraction(words[3]), _fraction(words[4]), _fraction(words[5]))
     return BlockPlan(stage=stage, index=index, order=order, builds=builds, pauses=pauses)
+
+
+def builds_text(numbers: Sequence[int]) -> str:
+    """Builds by slot as plans are stored: a digit each ("2323"), spaces between where one has more ("10 11 11 10")."""
+    return ("" if max(numbers) < 10 else " ").join(map(str, numbers))
+
+
+def builds_of(text: str) -> tuple[int, ...]:
+    """The builds by slot that `builds_text` wrote."""
+    return tuple(map(int, text.split() if " " in text else text))
 
 
 def build_order(seed: int, stage: int, numbers: Sequence[int]) -> tuple[tuple[str, int], ...]:
@@ -72,9 +84,9 @@ def _words(key: str) -> tuple[int, ...]:
 
 def _builds(order: str, word: int, pair: int) -> str:
     """Two bits: which of the two slots of base, and of head, gets the pair's first build."""
-    one, other = str(2 + 2 * pair), str(3 + 2 * pair)
-    builds = {"A": one + other if word & 1 else other + one, "B": one + other if word & 2 else other + one}
-    return "".join(builds[arm][order[:slot].count(arm)] for slot, arm in enumerate(order))
+    one, other = 2 + 2 * pair, 3 + 2 * pair
+    builds = {"A": (one, other) if word & 1 else (other, one), "B": (one, other) if word & 2 else (other, one)}
+    return builds_text([builds[arm][order[:slot].count(arm)] for slot, arm in enumerate(order)])
 
 
 def _fraction(word: int) -> float:

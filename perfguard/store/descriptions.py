@@ -68,7 +68,7 @@ TABLES: Mapping[str, Described] = {
             "stage": "odd: suspicion; even: confirmation; from 3 on those of extensions",
             "block": "number in its stage",
             "slot_order": "A is base, B is head, such as ABBA",
-            "builds": "build of the side in each slot, from 1",
+            "builds": "build of the side in each slot, from 1: a digit each, spaces between where one has more",
             "pauses": "pause before each slot, as a share of the longest",
         },
     ),

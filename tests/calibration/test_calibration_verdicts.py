@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.verdicts.builds import ALONE, reported
 from benchmarks.verdicts.engine import (
     METRIC,
     Simulated,
@@ -83,6 +84,19 @@ def test_false_reports_stay_within_alpha_on_every_machine(name):
     results = simulate(rules_of(Policy(), 1), GUARANTEED[name], effect=0.0, sd=0.01, num=num, seed=SEED)
     false = num * share(results, *REPORTS)
     assert false <= at_most(Policy().alpha, num)
+
+
+@pytest.mark.parametrize(("machine", "size"), [("in turn", 0.05), ("luck", 0.02), ("luck", 0.05)])
+def test_builds_that_differ_by_as_much_as_the_margin_are_no_change_where_stage_two_keeps_alpha_by_itself(machine, size):
+    num = 600
+    now = num * reported(ALONE, machine, size, num, is_drawn=True)
+    assert now <= at_most(Policy().alpha, num)
+
+
+def test_they_are_reported_beyond_alpha_where_both_stages_keep_it_together():
+    # What the limit above is held against, and what docs/method.md says of the default: 1.6 % of such comparisons.
+    num = 600
+    assert num * reported(Policy(), "luck", 0.05, num, is_drawn=True) > at_most(Policy().alpha, num)
 
 
 @pytest.mark.parametrize("name", ["iid", "sticky clocks", "periodic neighbour"])

@@ -11,6 +11,7 @@ from perfguard.campaign import Request, Wish, plan_campaign
 from perfguard.errors import BuildError
 from perfguard.launching import Launcher
 from perfguard.policy import Policy
+from perfguard.stats.plan import plan_block
 from perfguard.subject.buildkey import build_key
 from perfguard.subject.repository import open_repository
 from perfguard.subject.workspace import open_workspace
@@ -154,6 +155,24 @@ def test_a_build_can_be_dropped_before_its_campaign_ends(repo, workspace):
         assert launcher.builds == {}
     (note,) = launcher.make_build(base, 1)
     assert note.startswith("base: build of ")
+
+
+def test_builds_of_a_block_that_ran_are_dropped_unless_a_later_block_uses_them(repo, workspace):
+    one = builder(repo, workspace)
+    launcher = Launcher(campaign=one.campaign, repository=one.repository, workspace=workspace)
+    plans = [plan_block(1, stage, index, 4) for stage in (1, 2) for index in range(3)]  # 2323, 4545, 2323 and so on
+    for arm in one.campaign.arms:
+        for number in range(1, 6):
+            launcher.builds[arm.side, number] = workspace.new_build()
+            launcher.provided[arm.side, number] = None
+    kept = {}
+    for plan in plans:
+        launcher.drop_done(plan, plans)
+        kept[plan.stage, plan.index] = sorted({number for _, number in launcher.builds})
+        assert len(list(workspace.folder.glob("*/tree"))) == len(launcher.builds)
+    assert [kept[1, index] for index in range(3)] == [[1, 2, 3, 4, 5]] * 3
+    # The first pair is used again by the third block, the second pair by none.
+    assert [kept[2, index] for index in range(3)] == [[1, 2, 3, 4, 5], [1, 2, 3], [1]]
 
 
 def test_limits_of_a_stored_campaign_from_before_the_cache_are_today_s(repo, workspace):

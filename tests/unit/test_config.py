@@ -87,6 +87,8 @@ def test_a_workload_may_be_based_on_one_of_the_same_file(toml):
         ("[policy]\nmargin = 2\n", "margin = 2 is not between 0 and 1"),
         ("[policy]\nalpha = 0.2\n", "alpha = 0.2 is not between 1e-5 and 0.05"),
         ("[policy]\nmin_blocks = 20\n", "max_blocks = 10 is not between 2 and 40 blocks"),
+        ("[policy]\nconfirm_builds = 3\n", "confirm_builds = 3 is not an even number between 2 and 120"),
+        ("[policy]\nconfirm_builds = 122\n", "confirm_builds = 122 is not an even number between 2 and 120"),
         ("policy = 3\n", "[policy] is not a table"),
         ("[workload]\nx = 3\n", "[workload.x] is not a table"),
         ("[workload.x]\ncomand = 'true'\n", "[workload.x]: unknown key 'comand'; did you mean 'command'?"),

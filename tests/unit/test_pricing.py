@@ -65,6 +65,24 @@ def test_a_budget_that_cannot_reach_any_verdict_is_said_first(store):
     assert lines[2] == "this budget (30 s) cannot reach any verdict"
 
 
+def test_a_comparison_too_short_to_report_says_so_first(store):
+    # Three blocks, by itself four, a pair of builds a side for each; one pair for all of them: 4 first runs.
+    short = Policy(max_blocks=3, max_confirm_blocks=3, confirms_alone=True)
+    assert price_lines_of(campaign(short), store)[0].startswith("so few blocks cannot report any change")
+    for enough in (replace(short, max_confirm_blocks=4), replace(short, is_confirmed=False)):
+        assert not any("so few blocks" in line for line in price_lines_of(campaign(enough), store))
+
+
+def test_fresh_builds_are_priced_as_the_shortest_confirmation_needs_them(store):
+    # Three blocks, by itself four, a pair of builds of each side for each; one pair for all of them: 4 first runs.
+    for alone, confirm_builds, num_first_runs in (
+        (False, 8, 12), (False, 120, 12), (False, 2, 4), (True, 120, 16), (True, 6, 12), (True, 2, 4),
+    ):  # fmt: skip
+        policy = Policy(confirm_builds=confirm_builds, confirms_alone=alone)
+        cost = basis_of(campaign(policy), policy, store).cost
+        assert cost.rebuild_s == num_first_runs * (cost.load_s + cost.measured_s)
+
+
 def test_a_command_of_the_configuration_with_two_metrics_is_named_as_a_workload(store):
     planned = campaign(POLICY)
     first = planned.workload.metrics[0]

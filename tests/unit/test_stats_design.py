@@ -1,18 +1,25 @@
 import pytest
 
 from perfguard.policy import Policy
-from perfguard.stats.design import choose_design, rules_of
+from perfguard.stats.design import choose_design, false_report_bound, rules_of
 
+# Stage two keeps alpha by itself, for builds that differ.
+ALONE = Policy(confirms_alone=True)
 CASES = [(alpha, k, q) for alpha in (0.05, 0.01, 0.001, 1e-4, 1e-5) for k in (1, 2, 5) for q in (2, 3, 5, 10, 23, 40)]
 
 
 @pytest.mark.parametrize(("alpha", "num_primaries", "max_blocks"), CASES)
 def test_no_comparison_can_spend_more_than_alpha(alpha, num_primaries, max_blocks):
-    policy = Policy(alpha=alpha, max_blocks=max_blocks, max_confirm_blocks=max_blocks)
-    design = choose_design(policy, num_primaries)
-    # Both directions, every primary metric: a false report needs a look of stage one and a look of stage two.
-    spent = 2 * num_primaries * sum(design.looks.values()) * sum(design.confirm_looks.values())
-    assert spent <= alpha * (1 + 1e-12)
+    for alone in (True, False):
+        policy = Policy(alpha=alpha, max_blocks=max_blocks, max_confirm_blocks=max_blocks, confirms_alone=alone)
+        design = choose_design(policy, num_primaries)
+        # Both directions, every primary metric: a false report needs a look of stage one and a look of stage two.
+        spent = 2 * num_primaries * sum(design.looks.values()) * sum(design.confirm_looks.values())
+        assert spent <= alpha * (1 + 1e-12)
+        assert false_report_bound(design, num_primaries) == pytest.approx(spent)
+        # By itself: one direction of every primary metric, whatever stage one let through.
+        if alone:
+            assert num_primaries * sum(design.confirm_looks.values()) <= alpha * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(("alpha", "num_primaries", "max_blocks"), CASES)
@@ -25,7 +32,26 @@ def test_every_look_lies_in_its_stage_and_can_be_passed(alpha, num_primaries, ma
     assert bool(design.looks) == bool(design.confirm_looks)
 
 
-def test_one_primary_metric_at_one_in_a_thousand_looks_first_after_two_and_three_blocks():
+def test_stage_two_keeps_alpha_by_itself_where_it_is_asked_to():
+    # 1 / 6^4 = 1/1296 is below 97 % of 1/1000, 1 / 6^3 = 1/216 is not; with two primary metrics 1 / 6^5 = 1/7776 is
+    # below half of that.
+    one, two = choose_design(ALONE, 1), choose_design(ALONE, 2)
+    assert (min(one.looks), min(one.confirm_looks)) == (2, 4)
+    assert (min(two.looks), min(two.confirm_looks)) == (2, 5)
+    assert one.confirm_looks[4] == pytest.approx(1 / 1296)
+    assert sum(one.confirm_looks.values()) == pytest.approx(0.00097)
+    assert 2 * sum(two.confirm_looks.values()) == pytest.approx(0.00097)
+    # Stage one suspects as if it did not.
+    assert one.looks == choose_design(Policy(), 1).looks
+
+
+def test_what_is_never_confirmed_suspects_as_before():
+    short = {"is_confirmed": False, "max_blocks": 3, "max_confirm_blocks": 3}
+    assert choose_design(Policy(**short, confirms_alone=True), 1) == choose_design(Policy(**short), 1)
+    assert min(choose_design(Policy(**short), 1).looks) == 2
+
+
+def test_both_stages_together_at_one_in_a_thousand_look_first_after_two_and_three_blocks():
     # 2 / 6^5 = 1/3888 < 1/1000 and 2 / 6^4 = 1/648 is not: five blocks are the fewest.
     design = choose_design(Policy(), 1)
     assert design.looks[2] == pytest.approx(1 / 36)
@@ -43,11 +69,14 @@ def test_looks_follow_alpha_down_to_one_in_a_hundred_thousand():
     # 2 / 6^6 = 4.3e-5 > 1e-5, 2 / 6^7 = 7e-6 is below.
     design = choose_design(Policy(alpha=1e-5), 1)
     assert min(design.looks) + min(design.confirm_looks) == 7
+    # 1 / 6^6 = 2.1e-5 > 1e-5, 1 / 6^7 = 3.6e-6 is below.
+    assert min(choose_design(Policy(alpha=1e-5, confirms_alone=True), 1).confirm_looks) == 7
 
 
 def test_a_comparison_too_short_for_its_alpha_has_no_looks():
     assert choose_design(Policy(max_blocks=1), 1).looks == {}
     assert choose_design(Policy(alpha=1e-5, max_blocks=3, max_confirm_blocks=3), 1).looks == {}
+    assert choose_design(Policy(max_confirm_blocks=3, confirms_alone=True), 1).looks == {}
 
 
 def test_a_short_confirmation_moves_blocks_to_stage_one():

@@ -1,6 +1,13 @@
 from collections import Counter
 
-from perfguard.stats.plan import ORDERS, build_order, order_of_modes, plan_block
+import pytest
+
+from perfguard.experiment import with_spares
+from perfguard.policy import Policy
+from perfguard.stats.plan import ORDERS, build_order, builds_of, builds_text, order_of_modes, plan_block
+
+# The longest stage two with its spares.
+MOST_BUILDS = 120
 
 
 def test_a_plan_is_the_same_for_ever():
@@ -36,18 +43,48 @@ def test_blocks_differ_by_seed_stage_and_index():
 
 
 def builds_by_arm(plan):
-    return [sorted(b for b, a in zip(plan.builds, plan.order, strict=True) if a == arm) for arm in "AB"]
+    slots = list(zip(builds_of(plan.builds), plan.order, strict=True))
+    return [sorted(build for build, arm in slots if arm == wanted) for wanted in "AB"]
 
 
 def test_stage_one_runs_first_builds_and_stage_two_a_fresh_pair_once_an_arm():
     for index in range(50):
         assert plan_block(3, 1, index, 8).builds == "1111"
-        assert builds_by_arm(plan_block(3, 2, index, 2)) == [["2", "3"]] * 2
+        assert builds_by_arm(plan_block(3, 2, index, 2)) == [[2, 3]] * 2
 
 
 def test_with_eight_fresh_builds_the_first_four_blocks_have_their_own():
     pairs = [builds_by_arm(plan_block(3, 2, index, 8))[0] for index in range(5)]
-    assert pairs == [["2", "3"], ["4", "5"], ["6", "7"], ["8", "9"], ["2", "3"]]
+    assert pairs == [[2, 3], [4, 5], [6, 7], [8, 9], [2, 3]]
+
+
+@pytest.mark.parametrize("max_confirm_blocks", [Policy().max_confirm_blocks, 40])
+@pytest.mark.parametrize("stage", [2, 4])
+def test_with_enough_builds_every_confirming_block_and_every_spare_one_has_a_pair_of_its_own(stage, max_confirm_blocks):
+    indices = range(with_spares(max_confirm_blocks))
+    plans = [plan_block(3, stage, index, MOST_BUILDS) for index in indices]
+    assert [builds_by_arm(plan) for plan in plans] == [[[2 + 2 * index, 3 + 2 * index]] * 2 for index in indices]
+
+
+def test_more_builds_change_neither_orders_nor_which_of_a_pair_runs_first():
+    # The first four blocks are those of eight builds, to the letter.
+    for index in range(4):
+        assert plan_block(7, 2, index, MOST_BUILDS) == plan_block(7, 2, index, 8)
+    fifth, before = plan_block(7, 2, 4, MOST_BUILDS), plan_block(7, 2, 4, 8)
+    assert (fifth.order, fifth.pauses) == (before.order, before.pauses)
+    assert [build - 8 for build in builds_of(fifth.builds)] == list(builds_of(before.builds))
+
+
+@pytest.mark.parametrize(("text", "numbers"), [
+    ("1111", (1, 1, 1, 1)),
+    ("8998", (8, 9, 9, 8)),
+    ("10 11 11 10", (10, 11, 11, 10)),
+    ("9 10 9 10", (9, 10, 9, 10)),
+    ("120 121 120 121", (120, 121, 120, 121)),
+])  # fmt: skip
+def test_builds_are_stored_as_digits_and_beyond_nine_with_spaces(text, numbers):
+    assert builds_text(numbers) == text
+    assert builds_of(text) == numbers
 
 
 def test_fresh_builds_are_made_in_every_order_equally_often_and_in_that_of_their_seed_for_ever():
