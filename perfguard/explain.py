@@ -17,7 +17,7 @@ from perfguard.comparable import method_now
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.explaining import facts as f
 from perfguard.explaining.environment import ALSO, plain
-from perfguard.explaining.explanation import Evidence, explain
+from perfguard.explaining.explanation import Acquittal, Evidence, explain
 from perfguard.explaining.facts import Facts, claimed_facts, facts_of, software_fields
 from perfguard.explaining.surroundings import machine_fields, no_gpu
 from perfguard.explaining.words import explanation_json
@@ -35,6 +35,7 @@ NOW = "now"
 OF_ARMS = ("compare", "run", "recheck", "calibrate")
 # Newest campaigns of a workload that are looked through for a claimed number or an acquittal.
 SEARCHED = 300
+CONCLUSIONS = ("EQUIVALENT", "REGRESSION", "IMPROVEMENT")
 # A claimed number is rounded by who tells it: 89 may have been 89.4.
 CLOSE = 0.005
 TRIAL = re.compile(r"^(?P<campaign>.+)-s\d+b\d+(?:t\d+)?a\d+(?:-\d+)?$")
@@ -122,7 +123,7 @@ def facts_now(store: Store, other: Facts, repository: Repository | None) -> Fact
     fields = {
         f.CODE: code,
         f.METHOD: method,
-        f.ENVIRONMENT: redact(plain(environ, other.asked, ALSO if is_command else ())),
+        f.ENVIRONMENT: redact(plain(environ, other.asked, ALSO if is_command else (), is_whole=is_command)),
         f.SOFTWARE: software_fields(software, machine, "") if software else {},
         f.MACHINE: machine_fields(machine),
     }
@@ -175,7 +176,7 @@ def evidence_for(store: Store, a: Facts, b: Facts, repository: Repository | None
     return Evidence(
         noise=launch_noise(store, b if b.id else a),
         num_changed_files=_num_changed_files(store, a, b, repository),
-        acquitted=_acquittal(store, a, b),
+        acquittal=_acquittal(store, a, b),
     )
 
 
@@ -205,18 +206,20 @@ def _revision(store: Store, facts: Facts) -> Revision | None:
     return next(arm.revision for arm in store.campaign(facts.id).arms if arm.side == facts.side)
 
 
-def _acquittal(store: Store, a: Facts, b: Facts) -> str:
-    """The comparison that measured exactly these two trees, by this method, as EQUIVALENT; "" if there is none."""
+def _acquittal(store: Store, a: Facts, b: Facts) -> Acquittal | None:
+    """The newest comparison that came to a conclusion on exactly these two trees, by this method, where that was
+    EQUIVALENT."""
     trees = {str(facts.fields.get(f.CODE, {}).get("tree", "")) for facts in (a, b)}
     if len(trees) < 2 or "" in trees or a.workload != b.workload:
-        return ""
+        return None
     for row in store.campaigns(SEARCHED, workload=a.workload, kind="compare"):
-        if row.outcome != "EQUIVALENT":
+        if row.outcome not in CONCLUSIONS:
             continue
         campaign = store.campaign(row.id)
         if {arm.revision.tree for arm in campaign.arms} == trees and _is_only_code(campaign):
-            return f"{row.id} measured them as EQUIVALENT within {campaign.policy['margin'] * 100:g} %"
-    return ""
+            is_acquittal = row.outcome == "EQUIVALENT"
+            return Acquittal(id=row.id, margin=campaign.policy["margin"]) if is_acquittal else None
+    return None
 
 
 def _is_only_code(campaign: Campaign) -> bool:

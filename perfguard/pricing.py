@@ -14,6 +14,7 @@ from perfguard.records import Campaign, Workload
 from perfguard.stats.design import rules_of
 from perfguard.stats.prices import TRIALS_A_BLOCK, LaunchCost, duration, price_lines, price_list
 from perfguard.store import Store, TrialCosts
+from perfguard.withheld import are_same
 
 # Without history; said aloud wherever they are used.
 ASSUMED_S = 5.0
@@ -24,6 +25,7 @@ WAKE_ASSUMED_S = 30.0
 SHARED_LINE = "scope in-process: a block is one launch of four instances, each counted with a quarter of its load"
 # An extension says so in words of its own.
 TOO_SHORT = "so few blocks cannot report any change at this alpha, nor suspect one: give more --max-blocks"
+SAME = "both sides are the same commit with the same settings: this measures the noise, and reports no change"
 # Calibrations of this workload looked at, newest first, for one of these parameters.
 MOST_CALIBRATIONS = 50
 AGES_S = {"day": 86400.0, "hour": 3600.0, "minute": 60.0}
@@ -49,7 +51,8 @@ def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = Non
     basis = basis_of(campaign, policy, store)
     listed = price_list(policy, max(1, len(primaries)), basis.cost, sd=basis.noise, slow_rate=policy.slow_rate)
     is_short = not is_extension and not rules_of(policy, max(1, len(primaries))).design.looks
-    return (*((TOO_SHORT,) if is_short else ()), *basis.lines, *price_lines(listed))
+    notes = [*([TOO_SHORT] if is_short else []), *([SAME] if are_same(campaign) else [])]
+    return (*notes, *basis.lines, *price_lines(listed))
 
 
 def basis_of(campaign: Campaign, policy: Policy, store: Store) -> Basis:

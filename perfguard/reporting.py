@@ -1,6 +1,7 @@
 """Stored comparisons -> documents to hand to a colleague, in every format. Reads the store, writes nothing."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,8 @@ OTHERS: Mapping[str, tuple[Callable[[Mapping[str, Any]], str], str]] = {
     "search": (search_markdown, "perfguard explain --experiment"),
     "sweep": (sweep_markdown, "perfguard sweep"),
 }
+# Ids of comparisons that a search or a bisect makes for itself go on behind its own.
+PART = re.compile(r"^\d{8}-\d{6}-\w{4}-")
 OTHER_FORMATS = ("md", "json")
 PlaceOf = Callable[[str], Place]
 
@@ -127,11 +130,12 @@ def _other(store: Store, wanted: str, format: str, place_of: PlaceOf, *, is_publ
 
 
 def newest_judged(store: Store) -> str:
-    """The newest comparison that has a verdict; "latest" where none has, so that the error speaks of that."""
+    """The newest comparison that has a verdict and that somebody asked for, not a search or a bisect; "latest" where
+    none has, so that the error speaks of that."""
     rows = store.campaigns(1000, kind="compare")
     if not rows:
         raise UsageError("no comparison is stored yet", "perfguard compare HEAD~1 HEAD -- python bench.py")
-    return next((row.id for row in rows if row.outcome), "latest")
+    return next((row.id for row in rows if row.outcome and not PART.match(row.id)), "latest")
 
 
 def _html(found: Sequence[Reported]) -> str:

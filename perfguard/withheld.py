@@ -14,11 +14,15 @@ def withhold_equivalence(decision: Decision, note: str) -> Decision:
     return replace(decision, outcome=outcome, reasons=(reason, *decision.reasons))
 
 
+def are_same(campaign: Campaign) -> bool:
+    """Whether the sides are one commit with the same settings."""
+    base, head = campaign.arms
+    return replace(head, side=base.side, revision=replace(head.revision, name=base.revision.name)) == base
+
+
 def withhold_change(campaign: Campaign, decision: Decision) -> Decision:
     """Between sides that are the same in everything a report would be a phantom, whatever the numbers are."""
-    base, head = campaign.arms
-    named = replace(head, side=base.side, revision=replace(head.revision, name=base.revision.name))
-    if decision.outcome not in CHANGES or named != base:
+    if decision.outcome not in CHANGES or not are_same(campaign):
         return decision
     text = f"both sides are the same commit with the same settings: {decision.outcome} would be a phantom"
     metrics = tuple(

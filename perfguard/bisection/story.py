@@ -254,7 +254,7 @@ def _further(job: Job) -> list[dict[str, Any]]:
     found = confirmation(stored, stored.confirmations[decision.culprit])
     parts = next_searches(setup_of(stored), search_state(stored).readings, decision.culprit, found)
     if parts:
-        job.watcher.say("the culprit does not explain all of the change: searching before it and behind it")
+        job.watcher.say("the readings leave room for a further change: searching before the culprit and behind it")
     results = []
     for part in parts:
         end = part.start + part.setup.num_candidates

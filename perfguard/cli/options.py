@@ -106,8 +106,9 @@ def existing_database(db: str) -> Path:
     """The results database of a command that only reads."""
     path = database(db, Path.cwd())
     if not path.exists():
-        measure = "perfguard compare HEAD~1 HEAD -- python bench.py, or name one with --db"
-        raise UsageError(f"no results database at {path}", measure)
+        raise UsageError(
+            f"no results database at {path}; --db names another", "perfguard compare HEAD~1 HEAD -- python bench.py"
+        )
     return path
 
 

@@ -1,6 +1,7 @@
 """Environment variables out of a trial's record: as processes saw them, not as they were asked for. Pure."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,14 +13,22 @@ ALSO = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 FIRST_PREFIXES = ("NCCL_", "CUDA_", "TORCH", "OMP_", "MKL_", "LD_", "PYTORCH_", "GLOO_", "TRITON_", "PYTHON")
 # Ours, or different in every launch by their meaning.
 IGNORED = ("PERFGUARD_",)
+# Of a terminal, a login or a CI job: another one each time, by its meaning.
+BY_SESSION = re.compile(
+    r"_|SHLVL|PWD|OLDPWD|TMPDIR|TERM\w*|COLUMNS|LINES|WINDOWID|DISPLAY|HIST\w*|LS_COLORS|PS\d|MAIL|TMUX|STY|CI"
+    r"|(SSH|XDG|DBUS|TMUX|GPG|VSCODE|PYTEST|GITHUB|GITLAB|RUNNER|CI|BUILDKITE|JENKINS|HUDSON|BUILD|CIRCLE|DRONE"
+    r"|SYSTEMD|JOURNAL|INVOCATION|PERFGUARD)_\w*"
+)
 BY_LAUNCH = frozenset({"RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
 
 
 def environment_fields(
     record: Mapping[str, Any], first_run: Mapping[str, Any], asked: Mapping[str, str]
 ) -> dict[str, str]:
-    """Variable -> value; "0: LL, 1: not set" where ranks differ. With `NCCL says …` where NCCL told."""
-    seen = [plain(environ, asked) for environ in seen_by_process(record, first_run)]
+    """Variable -> value; "0: LL, 1: not set" where ranks differ. With `NCCL says …` where NCCL told. A command inherits
+    all that there is, and may obey any of it."""
+    is_whole = not record.get("ranks")
+    seen = [plain(environ, asked, is_whole=is_whole) for environ in seen_by_process(record, first_run)]
     names = sorted({name for environ in seen for name in environ})
     fields = {name: _joined([environ.get(name) for environ in seen]) for name in names}
     return fields | _nccl(record)
@@ -38,13 +47,18 @@ def seen_by_process(record: Mapping[str, Any], first_run: Mapping[str, Any]) -> 
     return [{**also, **environ} for environ in told]
 
 
-def plain(environ: Mapping[str, str], asked: Mapping[str, str], also: Sequence[str] = ALSO) -> dict[str, str]:
-    """Variables that may change speed, without our own and without the folders of caches that each build has."""
+def plain(
+    environ: Mapping[str, str], asked: Mapping[str, str], also: Sequence[str] = ALSO, *, is_whole: bool = False
+) -> dict[str, str]:
+    """Variables that may change speed, without our own and without the folders of caches that each build has.
+
+    `is_whole`: all but those that are others in every session.
+    """
     return {
         name: value
         for name, value in environ.items()
         if ":" not in name
-        and (matters(name) or name in also or name in asked)
+        and (matters(name) or name in also or name in asked or (is_whole and not BY_SESSION.fullmatch(name)))
         and not name.startswith(IGNORED)
         and name not in BY_LAUNCH
         and not (name not in asked and _is_own_cache(name, value))

@@ -5,6 +5,7 @@ A difference in a record is no cause: only an experiment shows what matters. Mus
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log1p
 from typing import Any, Literal
 
 from perfguard.explaining import facts as f
@@ -75,23 +76,30 @@ class Explanation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Acquittal:
+    """A stored comparison that measured two trees as EQUIVALENT within `margin` (0.02 is two percent)."""
+
+    id: str
+    margin: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What is known beside the two records. `noise[metric]`: launch noise from this machine's history.
 
-    `num_changed_files` between the two trees, where the repository could tell. `acquitted`: the stored comparison that
-    measured these two trees as EQUIVALENT, in words; "" if there is none.
+    `num_changed_files` between the two trees, where the repository could tell. `acquittal`: of these two trees.
     """
 
     noise: Mapping[str, float] = field(default_factory=dict)
     num_changed_files: int | None = None
-    acquitted: str = ""
+    acquittal: Acquittal | None = None
 
 
 def explain(a: Facts, b: Facts, evidence: Evidence | None = None) -> Explanation:
     """A is the run that is believed, B the one that is questioned."""
     known = evidence or Evidence()
     changes = _changes(a, b, known.noise)
-    hypotheses = [_code(a, b, known)]
+    hypotheses = [_code(a, b, known, changes)]
     hypotheses += [_hypothesis(name, a, b) for name in f.HYPOTHESES if name not in (f.CODE, f.NOISE)]
     hypotheses.append(_noise(changes))
     return Explanation(a=a, b=b, changes=changes, hypotheses=tuple(sorted(hypotheses, key=_order)))
@@ -116,7 +124,7 @@ def _changes(a: Facts, b: Facts, noise: Mapping[str, float]) -> tuple[MetricChan
     )
 
 
-def _code(a: Facts, b: Facts, known: Evidence) -> Hypothesis:
+def _code(a: Facts, b: Facts, known: Evidence, changes: Sequence[MetricChange]) -> Hypothesis:
     plain = _hypothesis(f.CODE, a, b)
     one, other = a.fields.get(f.CODE, {}), b.fields.get(f.CODE, {})
     if plain.state == "unknown":
@@ -126,12 +134,19 @@ def _code(a: Facts, b: Facts, known: Evidence) -> Hypothesis:
     if a.loaded and a.loaded == b.loaded:
         text = f"the trees differ, but all {len(a.loaded)} files that ran are the same to the byte"
         return Hypothesis(name=f.CODE, state="ruled out", detail=text)
-    if known.acquitted:
-        return Hypothesis(name=f.CODE, state="ruled out", detail=f"the trees differ, but {known.acquitted}")
+    if known.acquittal is not None and _suffices(known.acquittal, changes):
+        measured = f"{known.acquittal.id} measured them as EQUIVALENT within {known.acquittal.margin * 100:g} %"
+        return Hypothesis(name=f.CODE, state="ruled out", detail=f"the trees differ, but {measured}")
     count = known.num_changed_files
     text = "" if count is None else f"{count} changed file{'s' if count != 1 else ''}"
     kept = tuple(d for d in plain.differences if d.field != "tree") or plain.differences
     return Hypothesis(name=f.CODE, state="differs", detail=text, differences=kept)
+
+
+def _suffices(acquittal: Acquittal, changes: Sequence[MetricChange]) -> bool:
+    """A margin says nothing of a difference that is hardly larger: code may then be most of it."""
+    sizes = [abs(change.judged.change) for change in changes if change.judged.is_larger is not False]
+    return all(log1p(acquittal.margin) <= size / 2 for size in sizes)
 
 
 def _hypothesis(name: str, a: Facts, b: Facts) -> Hypothesis:

@@ -133,6 +133,9 @@ def next_step(found: Explanation) -> str:
     if _num_factors(found) > 1:
         return f"perfguard explain {a.id}:{a.side} {b.id}:{b.side} --experiment"
     first = next((difference for difference in found.differences if difference.kind), None)
+    if first is not None and first.kind == "env" and first.a == NOT_SET and not first.b.startswith("0: "):
+        inherited = () if first.field in b.asked else (f"--head-env {shlex.quote(f'{first.field}={first.b}')}",)
+        return " ".join([whole, *inherited])
     if first is None or first.kind not in ("env", "param") or first.a == NOT_SET or first.a.startswith("0: "):
         return whole
     # Only the first field is toggled: everything else is B's on both sides.

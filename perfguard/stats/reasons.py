@@ -125,8 +125,9 @@ def placebo_passed(placebo: Placebo) -> Reason:
     return Reason(code="PLACEBO_PASSED", text=text)
 
 
-def own_builds(num_builds: int) -> Reason:
-    text = f"confirmed on {num_builds} fresh builds of each side: what a rebuild alone does is part of the noise"
+def own_builds(num_builds: int, *, is_confirmed: bool) -> Reason:
+    done = "confirmed" if is_confirmed else "measured again"
+    text = f"{done} on {num_builds} fresh builds of each side: what a rebuild alone does is part of the noise"
     return Reason(code="FRESH_BUILDS", text=text)
 
 

@@ -170,15 +170,16 @@ def _confirm_reasons(
     placebo = placebo_of(fresh, numbers)
     if state.two.kind == "placebo" and placebo is not None:
         return (reasons.placebo_failed(placebo, found.effect, rules.margin),)
-    builds = _builds_reason(placebo, num_fresh_builds(fresh, numbers))
-    if state.two.kind == "confirmed":
+    is_confirmed = state.two.kind == "confirmed"
+    builds = _builds_reason(placebo, num_fresh_builds(fresh, numbers), is_confirmed=is_confirmed)
+    if is_confirmed:
         p = p_of(rules, fresh, direction, seed)
         return (reasons.confirmed(fresh, direction, p), builds)
     launches = _launch_reasons(rules, fresh, is_equivalent=state.two.kind == "refuted")
     return (reasons.not_confirmed(suspected, found, num_blocks), builds, *launches)
 
 
-def _builds_reason(placebo: Placebo | None, num_builds: int) -> Reason:
+def _builds_reason(placebo: Placebo | None, num_builds: int, *, is_confirmed: bool) -> Reason:
     if placebo is not None:
         return reasons.placebo_passed(placebo)
-    return reasons.own_builds(num_builds) if num_builds > 1 else reasons.builds_unknown()
+    return reasons.own_builds(num_builds, is_confirmed=is_confirmed) if num_builds > 1 else reasons.builds_unknown()

@@ -12,7 +12,7 @@ from campaign_cases import trial as make_trial
 from perfguard.errors import UsageError
 from perfguard.explain import stored_facts
 from perfguard.explaining import influence
-from perfguard.explaining.explanation import Evidence, explain
+from perfguard.explaining.explanation import Acquittal, Evidence, explain
 from perfguard.explaining.facts import HYPOTHESES, claimed_facts, facts_of
 from perfguard.explaining.words import explanation_json
 from perfguard.records import Arm, Metric, Revision, Workload
@@ -118,8 +118,17 @@ def test_code_is_ruled_out_by_equal_trees_equal_files_or_a_measurement_and_else_
     same_files = {"record": {"origin": {"model.layers": {"path": "/x", "sha256": "1"}}}}
     same = explain(run(**same_files), run("r2", tree="t2", **same_files))
     assert states(same)["code"] == "ruled out"
-    acquitted = explain(a, b, Evidence(acquitted="c9 measured them as EQUIVALENT within 2 %"))
+    acquitted = explain(a, b, Evidence(acquittal=Acquittal(id="c9", margin=0.02)))
     assert states(acquitted)["code"] == "ruled out"
+    detail = next(h.detail for h in acquitted.hypotheses if h.name == "code")
+    assert detail == "the trees differ, but c9 measured them as EQUIVALENT within 2 %"
+
+
+def test_an_acquittal_within_a_margin_as_large_as_the_difference_rules_out_nothing():
+    # 100 against 80: ln 1.25 = 0.223, half of it 0.112, which ln 1.11 = 0.104 is below and ln 1.13 = 0.122 is not.
+    a, b = run(values=(100.0, 100.0, 100.0)), run("r2", tree="t2", values=(80.0, 80.0, 80.0))
+    for margin, state in ((0.11, "ruled out"), (0.13, "differs"), (0.5, "differs")):
+        assert states(explain(a, b, Evidence(acquittal=Acquittal(id="c9", margin=margin))))["code"] == state
 
 
 def test_another_method_is_named_before_anything_else():
@@ -217,7 +226,25 @@ def test_where_nothing_can_be_toggled_the_whole_of_a_is_measured_again():
     b = run("r2", (82.0, 82.2, 81.9, 82.1), tree="t2")
     assert explanation_json(explain(run(), b))["next"] == f"perfguard compare r1:base {'t2' * 6}"
     added = run("r3", (82.0, 82.2, 81.9, 82.1), env=LL | {"NCCL_ALGO": "Tree"})
-    assert explanation_json(explain(run(), added))["next"] == f"perfguard compare r1:base {'t1' * 6}"
+    assert explanation_json(explain(run(), added))["next"] == (
+        f"perfguard compare r1:base {'t1' * 6} --head-env NCCL_ALGO=Tree"
+    )
+
+
+def test_a_command_is_explained_by_any_variable_that_it_inherited_but_those_of_a_session():
+    inherited = {"SLOW": "0", "HOME": "/root", "SHLVL": "1", "GITHUB_RUN_ID": "7", "TMPDIR": "/tmp/a"}
+    later = inherited | {"SLOW": "1", "SHLVL": "2", "GITHUB_RUN_ID": "8", "TMPDIR": "/tmp/b", "SSH_TTY": "x"}
+    workload = Workload(name="w", runner="command", command=("./b",), metrics=(SPEED,))
+    a, b = (
+        run(name, values, workload=workload, record={"ranks": [], "environment": environ})
+        for name, values, environ in (("r1", (89.0, 89.3, 88.9), inherited), ("r2", (82.0, 82.2, 81.9), later))
+    )
+    found = explain(a, b)
+    assert [(d.field, d.a, d.b) for d in found.differences] == [("SLOW", "0", "1")]
+    assert explanation_json(found)["next"] == f"perfguard compare r2:base {'t1' * 6} --base-env SLOW=0"
+    lacked = {name: value for name, value in inherited.items() if name != "SLOW"}
+    before = run("r0", (89.0, 89.3, 88.9), workload=workload, record={"ranks": [], "environment": lacked})
+    assert explanation_json(explain(before, b))["next"] == f"perfguard compare r0:base {'t1' * 6} --head-env SLOW=1"
 
 
 def test_one_launch_each_and_no_history_leaves_noise_unknown():

@@ -73,6 +73,14 @@ def test_a_comparison_too_short_to_report_says_so_first(store):
         assert not any("so few blocks" in line for line in price_lines_of(campaign(enough), store))
 
 
+def test_two_equal_sides_are_told_before_they_are_measured(store):
+    one = campaign(Policy())
+    assert not any("both sides are the same" in line for line in price_lines_of(one, store))
+    base, _ = one.arms
+    same = replace(one, arms=(base, replace(base, side="head", revision=replace(base.revision, name="again"))))
+    assert price_lines_of(same, store)[0].startswith("both sides are the same commit with the same settings")
+
+
 def test_fresh_builds_are_priced_as_the_shortest_confirmation_needs_them(store):
     # Three blocks, by itself four, a pair of builds of each side for each; one pair for all of them: 4 first runs.
     for alone, confirm_builds, num_first_runs in (
