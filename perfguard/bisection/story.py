@@ -100,6 +100,19 @@ def register(planned: PlannedBisect, store: Store) -> None:
 
 
 def _to_verdict(job: Job) -> dict[str, Any]:
+    """Whatever ends it early leaves it marked, also where a part of it or what lies between two parts was interrupted:
+    the whole is what goes on."""
+    try:
+        return _searched(job)
+    except (Interrupted, KeyboardInterrupt) as error:
+        job.store.set_status(job.id, "interrupted")
+        raise Interrupted(str(error) or "interrupted", job.resume_command) from None
+    except (BrokenPipeError, SystemExit):  # nobody reads what it says any more
+        job.store.set_status(job.id, "interrupted")
+        raise
+
+
+def _searched(job: Job) -> dict[str, Any]:
     """Read until one commit is named, confirm it, and so on until the answer stands."""
     experiment.clear_leftovers(job.watcher)
     lost = lost_confirmation(load(job.id, job.store), _num_invalid(job))
@@ -192,10 +205,7 @@ def _confirm(job: Job, at: Standing) -> str:
     else:
         campaign = job.store.campaign(link.other)
     left_s = job.budget_s - (time.monotonic() - job.started_s) if job.budget_s else None
-    try:
-        verdict = experiment.measure_to_verdict(campaign, job.repository, job.store, job.watcher, left_s)
-    except Interrupted as error:
-        raise _interrupted(job, error) from None
+    verdict = experiment.measure_to_verdict(campaign, job.repository, job.store, job.watcher, left_s)
     return "budget" if is_open(verdict) else ""
 
 
@@ -204,12 +214,6 @@ def _num_invalid(job: Job) -> dict[int, int]:
     links = [link for link in job.store.bisect_links(job.id) if link.role == "confirmation"]
     verdicts = [(link.after, job.store.latest_verdict(link.other)) for link in links]
     return Counter(after for after, verdict in verdicts if verdict and verdict["outcome"] == Outcome.INVALID)
-
-
-def _interrupted(job: Job, error: Interrupted) -> Interrupted:
-    """What was interrupted is a part of this bisect: that is what goes on."""
-    job.store.set_status(job.id, "interrupted")
-    return Interrupted(str(error), job.resume_command)
 
 
 def _open_link(store: Store, wanted: str, role: str, before: int, after: int) -> BisectLink | None:
@@ -274,10 +278,7 @@ def _search_part(job: Job, planned: PlannedBisect, role: Role, before: int, afte
         register(planned, job.store)
         link = BisectLink(role=role, other=planned.campaign.id, before=before, after=after)
         job.store.add_bisect_link(job.id, link)
-    try:
-        return _to_verdict(replace(job, id=link.other))
-    except Interrupted as error:
-        raise _interrupted(job, error) from None
+    return _to_verdict(replace(job, id=link.other))
 
 
 def _revision(job: Job, stored: Stored, position: int) -> Revision:

@@ -204,6 +204,28 @@ def test_a_killed_bisect_goes_on_where_it_was_and_the_repository_is_never_touche
     assert "margin cannot be given again" in refused.stderr
 
 
+def test_a_bisect_whose_progress_nobody_reads_any_more_is_left_as_interrupted(project):
+    good = project.commit(bench(), "start")
+    notes(project, "a")
+    project.commit(bench(1.4), "Slow down")
+    loud = [word for word in SHORT if word != "--quiet"]
+    command = [project.program, "bisect", good, "HEAD", *loud, *SECONDS]
+    process = subprocess.Popen(
+        command, cwd=project.repo, env=project.env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        # What follows is told between two campaigns: the search is over, its confirmation has not begun.
+        assert any(line.startswith("confirming ") for line in process.stdout)
+        process.stdout.close()
+        assert process.wait(timeout=60) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert dict(rows(project.db, "SELECT kind, status FROM campaigns"))["bisect"] == "interrupted"
+    (bisect_id,) = rows(project.db, "SELECT id FROM campaigns WHERE kind = 'bisect'")[0]
+    assert json.loads(project.run("bisect", "--resume", bisect_id, "--json", "-", "--quiet", code=1).stdout)["culprit"]
+
+
 def test_a_budget_ends_undecided_and_resuming_with_more_finds_it(project):
     good = project.commit(bench(), "start")
     notes(project, "a")
