@@ -1,6 +1,7 @@
 """What a verdict lets people conclude, what it does not, and the command to run next. Pure words."""
 
 from perfguard.full_size import FULL_SIZE, WANTED, block_note, is_after_slice
+from perfguard.policy import MOST_BLOCKS, Policy
 from perfguard.records import Campaign, Decision, Outcome
 from perfguard.scopes import RESIDENT, SLICE, scope_note
 
@@ -40,6 +41,14 @@ def conclusions(campaign: Campaign, decision: Decision, *, origin_note: str, eng
     return {"can": can, "cannot": CANNOT[decision.outcome]}
 
 
+def _undecided(campaign: Campaign, blocks_needed: int) -> str:
+    """An extension takes as many blocks as a comparison does by default, or what it is given, up to a limit."""
+    if blocks_needed > MOST_BLOCKS:
+        return f"a new comparison with a wider --margin: at this one, {blocks_needed:,} more blocks are needed"
+    size = f"--max-blocks {blocks_needed}" if blocks_needed > Policy().max_blocks else "--budget 4h"
+    return f"perfguard extend {campaign.id} {size}, or a new comparison with a wider --margin"
+
+
 def next_step(campaign: Campaign, decision: Decision) -> str:
     """The command or action that brings most now. Commits by their sha: HEAD~1 is another one tomorrow."""
     show = f"perfguard show {campaign.id}"
@@ -61,7 +70,7 @@ def next_step(campaign: Campaign, decision: Decision) -> str:
         case Outcome.INCONCLUSIVE | Outcome.SUSPECT:
             if not campaign.policy.get("extension_share"):
                 return "a new comparison with more --max-blocks, or a wider --margin"
-            return f"perfguard extend {campaign.id} --budget 4h, or a new comparison with a wider --margin"
+            return _undecided(campaign, decision.blocks_needed or 0)
         case Outcome.INVALID if any(reason.code == STARVED for reason in decision.reasons):
             return f"{show}, then a machine with processors to spare, or --set realtime=true for the client"
         case Outcome.INVALID:

@@ -13,6 +13,9 @@ from perfguard.gate_policy import GatePolicy, stored_gates
 # whatever it is asked.
 PRUNE_MIN_AGE_S = 86_400.0
 
+# What `--max-blocks` takes at most.
+MOST_BLOCKS = 40
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:

@@ -11,13 +11,14 @@ from perfguard.cli.asking import hooks_of
 from perfguard.cli.ending import finish, print_prices
 from perfguard.cli.measure import opened
 from perfguard.config import load, parse_duration_s
+from perfguard.policy import MOST_BLOCKS
 
 if TYPE_CHECKING:
     from perfguard.extension import PlannedExtension
     from perfguard.store import Store
 
 Blocks = Annotated[
-    int | None, typer.Option("--max-blocks", help="Most further blocks in each of its stages.", min=2, max=40)
+    int | None, typer.Option("--max-blocks", help="Most further blocks in each of its stages.", min=2, max=MOST_BLOCKS)
 ]
 PlanOnly = Annotated[bool, typer.Option("--plan-only", help="Print the price list and measure nothing.")]
 

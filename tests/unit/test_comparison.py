@@ -117,3 +117,17 @@ def test_the_next_step_after_a_regression_lists_the_commits_between_the_two():
     assert next_step(campaign(), DECISION) == f"{listed}, then {several}"
     undecided = next_step(campaign(), replace(DECISION, outcome=Outcome.INCONCLUSIVE))
     assert undecided.startswith("perfguard extend c-1 --budget 4h")
+
+
+@pytest.mark.parametrize(
+    ("needed", "step"),
+    [
+        (10, "perfguard extend c-1 --budget 4h, or a new comparison with a wider --margin"),
+        # More than an extension takes by itself, and no more than it can be given.
+        (17, "perfguard extend c-1 --max-blocks 17, or a new comparison with a wider --margin"),
+        (40, "perfguard extend c-1 --max-blocks 40, or a new comparison with a wider --margin"),
+        (31_092, "a new comparison with a wider --margin: at this one, 31,092 more blocks are needed"),
+    ],
+)
+def test_an_undecided_comparison_is_told_what_can_decide_it(needed, step):
+    assert next_step(campaign(), replace(DECISION, outcome=Outcome.INCONCLUSIVE, blocks_needed=needed)) == step
