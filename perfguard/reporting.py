@@ -19,7 +19,7 @@ from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
 from perfguard.report.markdown import LIMIT, comparison_markdown
 from perfguard.report.next_step import Place, placed
-from perfguard.report.public import public, public_trials
+from perfguard.report.public import public, public_trials, without_values
 from perfguard.report.search import search_markdown
 from perfguard.report.sweep import sweep_markdown
 from perfguard.store import Store
@@ -92,7 +92,7 @@ def reported(store: Store, wanted: str, *, is_public: bool = False, is_reworded:
         raise UsageError(f"{campaign.id} has no verdict yet", f"perfguard compare --resume {campaign.id}")
     verdict = reworded(store, campaign, verdict) if is_reworded else verdict
     trials = store.trials(wanted)
-    hypotheses = hypothesis_rows(store, campaign, verdict, trials)
+    hypotheses = hypothesis_rows(store, campaign, verdict, trials, is_public=is_public)
     if is_public:
         redacted = public({"rows": hypotheses})["rows"]
         return Reported(verdict=public(verdict), trials=public_trials(trials), hypotheses=redacted)
@@ -100,17 +100,19 @@ def reported(store: Store, wanted: str, *, is_public: bool = False, is_reworded:
 
 
 def hypothesis_rows(
-    store: Store, campaign: Campaign, verdict: Mapping[str, Any], trials: Sequence[Trial]
+    store: Store, campaign: Campaign, verdict: Mapping[str, Any], trials: Sequence[Trial], *, is_public: bool = False
 ) -> list[dict[str, str]]:
     """Of the number that was believed, if one was named; else of the two sides where they came out differently."""
     if are_compared(campaign):
         return []  # the sides are one commit; how its modes differ is the report itself
     primary = [metric for metric in campaign.workload.metrics if metric.primary]
     if "claimed" in campaign.method and primary:
-        return rows(explain_claim(store, campaign, trials, primary[0], campaign.method["claimed"]))
-    if verdict.get("outcome") in DIFFERENT:
-        return rows(explain_stored(store, f"{campaign.id}:base", f"{campaign.id}:head", is_timeline_wanted=False))
-    return []
+        found = explain_claim(store, campaign, trials, primary[0], campaign.method["claimed"])
+    elif verdict.get("outcome") in DIFFERENT:
+        found = explain_stored(store, f"{campaign.id}:base", f"{campaign.id}:head", is_timeline_wanted=False)
+    else:
+        return []
+    return rows(without_values(found) if is_public else found)
 
 
 def _other(store: Store, wanted: str, format: str, place_of: PlaceOf, *, is_public: bool) -> str:

@@ -13,9 +13,9 @@ ALSO = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 FIRST_PREFIXES = ("NCCL_", "CUDA_", "TORCH", "OMP_", "MKL_", "LD_", "PYTORCH_", "GLOO_", "TRITON_", "PYTHON")
 # Ours, or different in every launch by their meaning.
 IGNORED = ("PERFGUARD_",)
-# Of a terminal, a login or a CI job: another one each time, by its meaning.
+# Of a terminal, a login or a CI job: another one each time, by its meaning; and who it is.
 BY_SESSION = re.compile(
-    r"_|SHLVL|PWD|OLDPWD|TMPDIR|TERM\w*|COLUMNS|LINES|WINDOWID|DISPLAY|HIST\w*|LS_COLORS|PS\d|MAIL|TMUX|STY|CI"
+    r"_|SHLVL|PWD|OLDPWD|TMPDIR|USER|USERNAME|LOGNAME|HOME|HOST|HOSTNAME|SUDO_\w+|TERM\w*|COLUMNS|LINES|WINDOWID|DISPLAY|HIST\w*|LS_COLORS|PS\d|MAIL|TMUX|STY|CI"
     r"|(SSH|XDG|DBUS|TMUX|GPG|VSCODE|PYTEST|GITHUB|GITLAB|RUNNER|CI|BUILDKITE|JENKINS|HUDSON|BUILD|CIRCLE|DRONE"
     r"|SYSTEMD|JOURNAL|INVOCATION|PERFGUARD)_\w*"
 )

@@ -12,7 +12,7 @@ from perfguard.report import raw
 from perfguard.report.html import comparison_html
 from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
-from perfguard.report.public import public, public_trials
+from perfguard.report.public import public, public_trials, without_values
 from tests.unit.report_cases import THROUGHPUT, TOKENS, TPOT, arm, comparison, trial, trials
 
 
@@ -120,3 +120,16 @@ def test_a_public_report_of_a_verdict_that_holds_secrets_holds_none():
     texts += [base64.b64decode(data).decode() for data in embedded]
     assert len(embedded) == 2
     assert not [text for text in texts if "hunter22" in text]
+
+
+def test_of_a_variable_that_a_command_inherited_a_stranger_learns_the_name_and_of_a_library_s_the_value():
+    fields = [
+        {"field": "MY_QUEUE", "a": "not set", "b": "the-secret-project"},
+        {"field": "NCCL_PROTO", "a": "LL", "b": "Simple"},
+        {"field": "NCCL says protocol", "a": "LL", "b": "Simple"},
+    ]
+    found = without_values({"hypotheses": [{"hypothesis": "environment", "fields": fields}]})
+    masked = {"field": "MY_QUEUE", "a": "not set", "b": "set"}
+    assert found == {"hypotheses": [{"hypothesis": "environment", "fields": [masked, *fields[1:]]}]}
+    other = {"hypotheses": [{"hypothesis": "software", "fields": [{"field": "x", "a": "1", "b": "2"}]}]}
+    assert without_values(other) == other
