@@ -98,6 +98,8 @@ COLUMNS = ("metric", "base", "head", "slowdown", "95 % interval", "margin", "p",
 def counts(comparison: Mapping[str, Any]) -> str:
     """Trials by status and blocks: what was measured and what of it does not count."""
     trials, blocks = comparison["trials"], comparison["blocks"]
+    if not any(trials.values()):
+        return "Trials: none measured; the unmeasured first runs of the sides are not among them."
     by_status = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in trials.items())
     needed = f", {blocks['needed']} more needed" if blocks.get("needed") else ""
     return f"Trials: {by_status}. Blocks: {blocks['used']} used, {blocks['void']} void{needed}."

@@ -234,6 +234,13 @@ def test_many_variables_that_both_sides_have_alike_are_counted_and_the_one_that_
     assert console.file.getvalue().count("CUDA_A=1") == 2
 
 
+def test_where_no_trial_was_measured_none_is_counted() -> None:
+    comparison = cases.comparison()
+    none = {**comparison, "trials": dict.fromkeys(comparison["trials"], 0)}
+    assert outcomes.counts(none).startswith("Trials: none measured; the unmeasured first runs")
+    assert outcomes.counts(comparison).startswith("Trials: 11 ok, ")
+
+
 def test_facts_in_a_file_are_not_filled_up_to_the_longest_line() -> None:
     console = terminal.open_console(io.StringIO())
     terminal.render_facts({"seed": 7, "machine": "x" * 200}, console)
