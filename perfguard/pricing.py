@@ -41,7 +41,8 @@ class Basis:
 
 
 def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = None) -> tuple[str, ...]:
-    """The price list of a planned campaign as lines for people; the first says where its numbers come from.
+    """The price list of a planned campaign as lines for people; the first says where its numbers come from, the last
+    what stands in the way of a report, if anything does.
 
     `policy` of an extension instead of the campaign's own.
     """
@@ -52,7 +53,7 @@ def price_lines_of(campaign: Campaign, store: Store, policy: Policy | None = Non
     listed = price_list(policy, max(1, len(primaries)), basis.cost, sd=basis.noise, slow_rate=policy.slow_rate)
     is_short = not is_extension and not rules_of(policy, max(1, len(primaries))).design.looks
     notes = [*([TOO_SHORT] if is_short else []), *([SAME] if are_same(campaign) else [])]
-    return (*notes, *basis.lines, *price_lines(listed))
+    return (*basis.lines, *price_lines(listed), *notes)
 
 
 def basis_of(campaign: Campaign, policy: Policy, store: Store) -> Basis:
