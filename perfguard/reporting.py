@@ -8,6 +8,7 @@ from typing import Any
 
 from perfguard.errors import UsageError
 from perfguard.explain import explain_claim, explain_stored
+from perfguard.explaining.words import without_values
 from perfguard.modes import are_compared
 from perfguard.records import Campaign, Trial
 from perfguard.replay import reworded
@@ -19,7 +20,7 @@ from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
 from perfguard.report.markdown import LIMIT, comparison_markdown
 from perfguard.report.next_step import Place, placed
-from perfguard.report.public import public, public_trials, without_values
+from perfguard.report.public import public, public_trials
 from perfguard.report.search import search_markdown
 from perfguard.report.sweep import sweep_markdown
 from perfguard.store import Store

@@ -10,6 +10,7 @@ from typing import Any
 from perfguard import changes
 from perfguard.explaining import facts as f
 from perfguard.explaining.explanation import NOT_SET, REDACTED, Difference, Explanation, MetricChange
+from perfguard.protocol import matters
 
 SCHEMA = "perfguard/explanation@1"
 DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
@@ -105,6 +106,20 @@ def _numbers(found: Explanation) -> str:
         "unknown": "and how much launch noise makes is not known",
     }[noise.state]
     return f"{moved} (slowdown {changes.signed(slowdown)}), {basis}."
+
+
+def without_values(explanation: Mapping[str, Any]) -> dict[str, Any]:
+    """Of variables that a command inherited and that no library is known to read, a stranger learns the names."""
+
+    def masked(field: Mapping[str, Any]) -> dict[str, Any]:
+        values = {side: field[side] if field[side] == "not set" else "set" for side in ("a", "b")}
+        return dict(field) if matters(field["field"]) or not field["field"].isidentifier() else {**field, **values}
+
+    hypotheses = [
+        {**one, "fields": [masked(field) for field in one["fields"]]} if one["hypothesis"] == "environment" else one
+        for one in explanation["hypotheses"]
+    ]
+    return {**explanation, "hypotheses": hypotheses}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfguard.protocol import matters
 from perfguard.records import Trial
 from perfguard.trial.secrets import redact_command, redact_settings, redact_words
 
@@ -34,20 +33,6 @@ def public(comparison: Mapping[str, Any]) -> dict[str, Any]:
 def public_trials(trials: Sequence[Trial]) -> list[Trial]:
     """Numbers only: what was loaded, logs, environments and conditions name paths, people and cards."""
     return [replace(trial, reasons=(), record={}) for trial in trials]
-
-
-def without_values(explanation: Mapping[str, Any]) -> dict[str, Any]:
-    """Of variables that a command inherited and that no library is known to read, a stranger learns the names."""
-
-    def masked(field: Mapping[str, Any]) -> dict[str, Any]:
-        values = {side: field[side] if field[side] == "not set" else "set" for side in ("a", "b")}
-        return dict(field) if matters(field["field"]) or not field["field"].isidentifier() else {**field, **values}
-
-    hypotheses = [
-        {**one, "fields": [masked(field) for field in one["fields"]]} if one["hypothesis"] == "environment" else one
-        for one in explanation["hypotheses"]
-    ]
-    return {**explanation, "hypotheses": hypotheses}
 
 
 def _redacted(value: Any) -> Any:

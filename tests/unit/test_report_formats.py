@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from perfguard.explaining.words import without_values
 from perfguard.report import raw
 from perfguard.report.html import comparison_html
 from perfguard.report.issue import comparison_issue
 from perfguard.report.junit import comparison_junit
-from perfguard.report.public import public, public_trials, without_values
+from perfguard.report.public import public, public_trials
 from tests.unit.report_cases import THROUGHPUT, TOKENS, TPOT, arm, comparison, trial, trials
 
 
