@@ -29,7 +29,7 @@ def standin_library(tmp_path_factory) -> Path:
 @pytest.fixture
 def script(standin_library, tmp_path) -> Script:
     """A machine without GPUs yet: `script.write(*h200(0), …)`."""
-    return Script(path=tmp_path / "gpus", library=standin_library).write()
+    return Script(path=tmp_path / "gpus", shared_object=standin_library).write()
 
 
 @pytest.fixture

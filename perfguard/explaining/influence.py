@@ -59,7 +59,11 @@ ORDER = (
     Influence(hypothesis="GPU state", pattern=r".*", what="temperature and power"),
     Influence(hypothesis="neighbours", pattern=r".*", what="load by others"),
     Influence(hypothesis="software", pattern=r".*", what="kernel, other packages"),
-    Influence(hypothesis="environment", pattern=r".*", what="other variables: PATH, VIRTUAL_ENV"),
+    Influence(
+        hypothesis="environment",
+        pattern=r".*",
+        what="other variables: PATH, VIRTUAL_ENV, what else a command inherited",
+    ),
     Influence(hypothesis="method", pattern=r".*", what="version of perfguard"),
 )
 

@@ -1,7 +1,7 @@
 """What stands for an outcome in every output: a sign beside the word, so that colour is never the only signal."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfguard.report import speculate, units
@@ -162,15 +162,22 @@ def sides(comparison: Mapping[str, Any]) -> dict[str, str]:
     """What each side is. Variables that both have alike are only counted where there are many: an experiment sets all
     that was recorded, and a reader looks for what differs."""
     arms = {side: comparison[side] for side in ("base", "head") if comparison.get(side)}
-    base, head = (comparison.get(side, {}).get("env", {}) for side in ("base", "head"))
-    alike = {name for name, value in base.items() if head.get(name) == value}
-    if len(alike) <= FEW_VARIABLES:
-        return {side: differences(arm) for side, arm in arms.items()}
-    own = {
-        side: {**arm, "env": {name: value for name, value in arm.get("env", {}).items() if name not in alike}}
-        for side, arm in arms.items()
-    }
-    return {side: differences(arm) for side, arm in own.items()} | {"both": f"{len(alike)} more variables, alike"}
+    alike = many_alike([arm.get("env", {}) for arm in arms.values()])
+    own = {side: {**arm, "env": without(arm.get("env", {}), alike)} for side, arm in arms.items()}
+    both = {"both": f"{len(alike)} more variables, alike"} if alike else {}
+    return {side: differences(arm) for side, arm in own.items()} | both
+
+
+def many_alike(envs: Sequence[Mapping[str, str]]) -> list[str]:
+    """Variables that both of two sides have alike, where they are too many to be spelled out."""
+    if len(envs) != 2:
+        return []
+    alike = [name for name, value in envs[0].items() if envs[1].get(name) == value]
+    return alike if len(alike) > FEW_VARIABLES else []
+
+
+def without(env: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name not in names}
 
 
 def differences(arm: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ def render_show(
 
 
 def _facts(campaign: Campaign, blocks: Sequence[BlockPlan]) -> dict[str, object]:
-    workload, shared = campaign.workload, _shared(campaign.arms)
+    workload, shared = campaign.workload, outcomes.many_alike([arm.env for arm in campaign.arms])
     return {
         "campaign": f"{campaign.id}, {campaign.kind}, created {campaign.created_at}, "
         f"scope {outcomes.scope({'scope': campaign.scope, 'method': campaign.method})}",
@@ -52,18 +52,11 @@ def _own_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in policy.items() if key in ASKED_FIRST or usual.get(key) != item}
 
 
-def _shared(arms: Sequence[Arm]) -> list[str]:
-    """Variables that both arms have alike, where there are many: named, not spelled out."""
-    alike = [name for name in arms[0].env if len({arm.env.get(name) for arm in arms}) == 1] if len(arms) > 1 else []
-    return alike if len(alike) > outcomes.FEW_VARIABLES else []
-
-
 def _arm(arm: Arm, shared: Sequence[str]) -> str:
     revision = arm.revision
     patch = f"+ patch of {units.value(len(revision.patch), 'bytes')}" if revision.is_dirty else ""
     head = "  ".join(part for part in (revision.name, revision.commit, patch) if part)
-    own = {name: value for name, value in arm.env.items() if name not in shared}
-    return f"{_named(head, {**own, **arm.params})}  {revision.subject}".rstrip()
+    return f"{_named(head, {**outcomes.without(arm.env, shared), **arm.params})}  {revision.subject}".rstrip()
 
 
 def _named(head: str, parameters: Mapping[str, Any]) -> str:

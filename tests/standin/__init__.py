@@ -53,7 +53,7 @@ class Script:
     """A machine with scripted GPUs. Its state outlives processes, as that of a driver does."""
 
     path: Path
-    library: Path
+    shared_object: Path
 
     def write(self, *lines: str) -> "Script":
         """Replace the script at once; running processes follow with their next call."""
@@ -76,16 +76,16 @@ class Script:
     @property
     def env(self) -> dict[str, str]:
         """The environment of a process that shall see this machine."""
-        return {**os.environ, "LD_LIBRARY_PATH": str(self.library.parent), "PERFGUARD_STANDIN": str(self.path)}
+        return {**os.environ, "LD_LIBRARY_PATH": str(self.shared_object.parent), "PERFGUARD_STANDIN": str(self.path)}
 
 
 def play_here(script: Script, monkeypatch: Any) -> Script:
     """Let the bindings in this process and in its children see the script's machine, until the test ends."""
     import pynvml
 
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(script.library.parent))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(script.shared_object.parent))
     monkeypatch.setenv("PERFGUARD_STANDIN", str(script.path))
-    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(script.library)))
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(script.shared_object)))
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     return script
 

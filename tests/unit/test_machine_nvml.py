@@ -100,8 +100,8 @@ def test_a_refused_field_is_unknown_with_its_reason_and_never_zero(played, code,
 def test_event_reasons_are_asked_by_their_new_and_their_old_name(
     tmp_path, script, monkeypatch, lacking, deprecated, reasons
 ):
-    library = build_standin(tmp_path / "older", without=lacking) if lacking else script.library
-    machine = play_here(Script(path=script.path, library=library), monkeypatch)
+    library = build_standin(tmp_path / "older", without=lacking) if lacking else script.shared_object
+    machine = play_here(Script(path=script.path, shared_object=library), monkeypatch)
     machine.write(*h200(event_reasons=0x84), *(f"fault {name} 26" for name in deprecated))
     assert read("event_reasons").value == reasons
     assert read("event_reasons").status == ("not_supported" if reasons is None else "value")

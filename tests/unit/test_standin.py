@@ -139,7 +139,7 @@ def test_a_driver_that_does_not_match_its_library_refuses_to_start(script):
 
 def test_an_older_driver_lacks_functions(script, tmp_path):
     older = build_standin(tmp_path / "older", without=["nvmlDeviceGetCurrentClocksEventReasons"])
-    machine = Script(path=script.path, library=older).write(*h200(0))
+    machine = Script(path=script.path, shared_object=older).write(*h200(0))
     assert ask(machine, "n.nvmlDeviceGetCurrentClocksThrottleReasons(d)") == 1
     assert ask(machine, "n.nvmlDeviceGetCurrentClocksEventReasons(d)") == "error 13"
 
