@@ -247,7 +247,10 @@ class Session:
         return describing.describe(self, API_VERSION)
 
     def close(self) -> None:
-        """Ends the process group if this session created it."""
+        """Frees the graphs, then ends the process group if this session created it: NCCL waits for graphs for ever."""
+        if self.graphs is not None:
+            self.synchronize()
+            self.graphs.let_go()
         leave_group(self.group)
 
     def _prefill(self, index: int, prompt: Sequence[int], mode: Mode) -> Tensor:

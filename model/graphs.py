@@ -32,6 +32,12 @@ class Graphs:
         graph.replay()
         return stamps
 
+    def let_go(self) -> None:
+        """Frees all of them, and what they hold on to: NCCL's communicator is never destroyed while one is left."""
+        while self.captured:
+            _, (graph, _stamps) = self.captured.popitem()
+            graph.reset()
+
     def capture(self, step: Step, *, with_marks: bool) -> tuple[torch.cuda.CUDAGraph, Stamps | None]:
         self.warm_up(step)
         graph = torch.cuda.CUDAGraph()

@@ -13,6 +13,7 @@ them go to DIR/results.db, for `perfguard merge`; what each said, to DIR/PART.tx
 | copy, outside | a commit that switches a pathology on, by code: REGRESSION, and the part of the cycle that it is in |
 | simple, p2p | one commit on two GPUs, NCCL's protocol forced or P2P off on one side |
 | r_simple, r_p2p | the same settings, three launches by themselves |
+| greedy, greedy32 | one launch without synthetic acceptance, in bf16 and in fp32: do both modes say the same? |
 """
 
 import argparse
@@ -34,6 +35,7 @@ SWITCHES = "model/pathologies.py"
 # Some hosts of lent or divided GPUs cannot use multicast; NCCL is told so on both sides.
 WITHOUT_MULTICAST = ("--env", "NCCL_NVLS_ENABLE=0")
 STRICT = ("--margin", "3%", "--alpha", "0.05", "--max-blocks", "4", "--seed", "1")
+GREEDY = ("--trials", "1", "--set", "accept_length=0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,8 @@ PARTS = {
     "simple": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_PROTO=Simple", *STRICT), num_gpus=2),
     "p2p": Part(arguments=("compare", "base", "base", "--head-env", "NCCL_P2P_DISABLE=1", *STRICT), num_gpus=2),
     "r_simple": Part(arguments=("run", "base", "--trials", "3", "--env", "NCCL_PROTO=Simple"), num_gpus=2),
+    "greedy": Part(arguments=("run", "base", *GREEDY)),
+    "greedy32": Part(arguments=("run", "base", *GREEDY, "--set", "dtype=float32")),
     "r_p2p": Part(arguments=("run", "base", "--trials", "3", "--env", "NCCL_P2P_DISABLE=1"), num_gpus=2),
 }
 
