@@ -46,7 +46,7 @@ class Process:
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """Processes that start together. `timeout_s` counts from the moment every file of `ready` exists, or from the
-    start where there is none. `answers_stacks`: SIGUSR1 makes them write their stacks (built-in runners only).
+    start where there is none. `answers_stacks`: SIGURG makes them write their stacks (built-in runners only).
     """
 
     processes: tuple[Process, ...]

@@ -1,6 +1,6 @@
 """Supervisor of one trial: `python -I -S warden.py`, standard library only, imports nothing of perfguard.
 
-Input: the job, one JSON line on stdin; then "stacks" asks running processes for their stacks (SIGUSR1), and the end
+Input: the job, one JSON line on stdin; then "stacks" asks running processes for their stacks (SIGURG), and the end
 of stdin (perfguard stopped or died) ends everything. Output: one JSON line an event on stdout.
 
     job      {"processes": [{"argv", "env", "cwd", "stdout", "stderr"}], "fail_grace_s", "term_grace_s", "kill_wait_s"}
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # linux/prctl.h
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+# What runners/__main__.py answers. LLVM, in a process that compiles kernels, takes SIGUSR1 and SIGUSR2 for itself; this
+# one is ignored by whoever does not answer.
+ASK_STACKS = signal.SIGURG
 # What a process may take to follow its parent before it counts as left over.
 SETTLE_S = 0.1
 # Children are looked at this often even if no signal came: once two ended ranks stayed unnoticed until a time-out,
@@ -149,7 +152,7 @@ def shall_stop(running: Running, wake: int, limit_s: float) -> bool:
         said = os.read(descriptor, 65536)
         if descriptor == 0 and b"stacks" in said:
             for pid in running:
-                os.kill(pid, signal.SIGUSR1)  # a child that we have not waited for keeps its pid
+                os.kill(pid, ASK_STACKS)  # a child that we have not waited for keeps its pid
         is_over = is_over or (not said if descriptor == 0 else signal.SIGTERM in said)
     return is_over
 

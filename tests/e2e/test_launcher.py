@@ -6,6 +6,7 @@ import pytest
 from launcher_support import launch, start, wait_for, workload_files, write_spec
 
 from perfguard import protocol
+from runners.__main__ import STACKS
 
 # --- a whole launch of tp_moe with a stand-in model
 
@@ -141,7 +142,7 @@ def test_an_unknown_runner_or_mode_fails_with_the_known_ones(tmp_path, empty, su
 def test_a_hanging_rank_shows_its_stacks_when_asked_and_dies_of_sigterm(tmp_path, empty):
     process = start(write_spec(tmp_path, empty, "fake", hang="measured"))
     wait_for(tmp_path / "ready-0", process)
-    process.send_signal(signal.SIGUSR1)
+    process.send_signal(STACKS)
     stacks = next(line for line in process.stderr if "in fail" in line)
     assert "fake.py" in stacks
     process.terminate()

@@ -118,7 +118,7 @@ def test_when_one_rank_fails_the_others_are_ended_after_a_grace(tmp_path):
 
 def test_a_hang_is_timed_out_within_its_limit_with_the_stacks_of_every_thread(tmp_path):
     code = (
-        "import faulthandler, signal, sys, time; faulthandler.register(signal.SIGUSR1, all_threads=True)\n"
+        "import faulthandler, signal, sys, time; faulthandler.register(signal.SIGURG, all_threads=True)\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "def stuck_in_a_collective(): time.sleep(600)\n"
         "open(sys.argv[1], 'w').close(); stuck_in_a_collective()"
@@ -132,7 +132,7 @@ def test_a_hang_is_timed_out_within_its_limit_with_the_stacks_of_every_thread(tm
 
 
 def test_a_process_that_does_not_know_about_stacks_is_not_asked_for_them(tmp_path):
-    code = "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('asked', flush=True))"
+    code = "import signal\nsignal.signal(signal.SIGURG, lambda *_: print('asked', flush=True))"
     launched = launch(python(tmp_path, code + WAIT), timeout_s=0.4)
     assert (launched.status, launched.returncodes, launched.log_tail) == ("timed_out", (-signal.SIGTERM,), "")
 

@@ -125,7 +125,7 @@ def test_a_rank_that_dies_while_measured_is_crashed_after_ready(bundle):
 
 
 def test_a_hang_is_timed_out_in_its_phase_with_stacks(bundle):
-    hang = "import faulthandler, signal; faulthandler.register(signal.SIGUSR1); ready(); time.sleep(600)"
+    hang = "import faulthandler, signal; faulthandler.register(signal.SIGURG); ready(); time.sleep(600)"
     trial = run(bundle, hang, timeout_s=0.2)
     (reason,) = trial.reasons
     assert (trial.status, reason.code, trial.record["before_ready"]) == ("timed_out", "timed_out", False)
