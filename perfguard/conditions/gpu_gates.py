@@ -16,6 +16,9 @@ EVENTS = {
     "power_cap": "was at its power limit",
     "power_brake": "was under a power brake from outside (a supply failed, or the firmware counts supplies)",
 }
+# A counter of utilisation covers up to a second, and one launch may follow another within a fifth of it. In this
+# window, counted from the reading before a launch, that is over, and a process that has to import torch not there yet.
+LAG_S = (0.9, 1.2)
 # Counters whose increments are faults; what counts as one, and how many.
 FAULTS = {
     "ecc_uncorrected_count": "uncorrected memory errors",
@@ -115,7 +118,7 @@ def _company(gates: GatePolicy, gpu: GpuRecord, earlier: Sequence[GpuRecord]) ->
             return
     busy = gpu.number("before", "utilisation_percent")
     memory = (gpu.number("before", "memory_used_bytes") or 0.0) / MIB
-    if busy is None or busy < gates.utilisation_percent:
+    if busy is None or busy < gates.utilisation_percent or _is_lag(gates, gpu):
         if memory >= gates.foreign_memory_mib:
             text = f"{name_of(gpu)}: {memory:.0f} MiB in use before the launch, by nobody that can be seen"
             yield finding(gates, "utilisation", text, code="FOREIGN_MEMORY")
@@ -130,6 +133,12 @@ def _company(gates: GatePolicy, gpu: GpuRecord, earlier: Sequence[GpuRecord]) ->
         yield finding(gates, "foreign", f"{text}: somebody who cannot be seen computes there", code="FOREIGN_LOAD")
     else:
         yield finding(gates, "utilisation", text)
+
+
+def _is_lag(gates: GatePolicy, gpu: GpuRecord) -> bool:
+    """Whether what was busy had ended: our own launch before this one, as a rule. Unknown is no."""
+    later = gpu.seen_early("utilisation_percent", *LAG_S)
+    return later is not None and later < gates.utilisation_percent
 
 
 def _usual_power(earlier: Sequence[GpuRecord]) -> float:

@@ -83,6 +83,13 @@ class GpuRecord:
         within = _clipped(self._known(name), [(0.0, self.end_s, 1.0)])
         return max((value for _, _, value in within), default=None)
 
+    def seen_early(self, name: str, from_s: float, until_s: float) -> float | None:
+        """The largest value within these seconds, counted from the first sample; None where nothing was sampled."""
+        pieces = self._known(name)
+        zero_s = pieces[0][0] if pieces else 0.0
+        within = _clipped(pieces, [(zero_s + from_s, zero_s + until_s, 1.0)])
+        return max((value for _, _, value in within), default=None)
+
     def _known(self, name: str) -> list[Piece]:
         return [(start, end, value) for start, end, value in self._pieces(name) if value is not None]
 

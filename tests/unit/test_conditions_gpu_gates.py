@@ -188,6 +188,32 @@ def test_load_of_somebody_hidden_is_shown_by_power_above_what_is_usual():
     assert codes(busy) == [("UTILISATION", "warn")], "nothing is known of what is usual"
 
 
+# As a card told it, on which one launch followed another within 0.2 s; then somebody who stays, and a launch too short
+# or too quick to tell.
+LAGS = [(-6.87, 19), (-6.67, 0), (-4.87, 3), (-4.67, 0), (-3.67, 100), (-3.27, 0), (0.1, 95)]
+STAYS = [(-6.87, 97), (-6.67, 60), (-6.27, 0), (-6.07, 88)]
+SHORT = [(-0.5, 19), (-0.3, 0)]
+QUICK = [(-0.9, 19), (-0.7, 0), (-0.2, 99), (0.4, 98)]
+
+
+@pytest.mark.parametrize(
+    ("utilisation", "seen"),
+    [
+        (LAGS, []),
+        (STAYS, [("FOREIGN_LOAD", "void")]),
+        (SHORT, [("FOREIGN_LOAD", "void")]),
+        (QUICK, [("FOREIGN_LOAD", "void")]),
+        ([], [("FOREIGN_LOAD", "void")]),
+    ],
+)
+def test_the_load_of_our_own_launch_before_this_one_is_over_a_second_later(utilisation, seen):
+    card = cases.card(before={"utilisation_percent": 19, "power_average_w": 265.0})
+    card["during"] |= {"until_s": max((t for t, _ in utilisation), default=0.0)}
+    card["during"]["fields"] = {"utilisation_percent": utilisation} if utilisation else {}
+    earlier = [cases.conditions()] * 2
+    assert codes(cases.conditions({cases.CARD: card}), earlier=earlier) == seen
+
+
 def test_utilisation_with_nothing_to_show_for_it_only_warns():
     assert codes(of_card(before={"utilisation_percent": 60})) == [("UTILISATION", "warn")]
 
