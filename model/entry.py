@@ -8,7 +8,7 @@ Legend: B batch, T rows of a forward, C taps side by side, H hidden; leading 1: 
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal
 
 import torch
@@ -25,64 +25,12 @@ from model.parallel import Group, join_group, leave_group, pick_device, read_gro
 from model.pathologies import parse_pathologies
 from model.probes import probe
 from model.sampling import PREFILL
+from model.spec import Spec
 
 API_VERSION = 2
 
 Mode = Literal["plain", "eagle3"]
-CHOICES = {"kernels": ("auto", "torch", "triton"), "graphs": ("auto", "on", "off"), "dtype": tuple(loading.DTYPES)}
-MAX_BATCH = 32
 ROWS_AT_ONCE = 64  # of next_logits, which takes no more memory than a short prompt
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spec:
-    """What a runner may ask for. `target`, `draft`: file, folder or preset (model/sources.py); `draft` None: plain
-    decoding only. `max_len`: slots of the KV caches.
-
-    `temperature` 0: greedy. `accept_rates`: how often each drafted token is accepted, whatever the logits say; empty
-    for real acceptance. `sampling_seed`: of the coins that either throws.
-    `kernels` and `graphs`: "auto" is triton and on where there is a CUDA device (float64 has no kernels).
-    """
-
-    target: str
-    draft: str | None = None
-    dtype: str = "float32"
-    device: str = "cpu"
-    max_len: int = 512
-    batch: int = 1
-    num_draft_tokens: int = 3
-    num_threads: int = 1
-    seed: int = 0
-    kernels: str = "auto"
-    graphs: str = "auto"
-    all_reduce: str = "nccl"
-    pathologies: Sequence[str] = ()
-    temperature: float = 0.0
-    accept_rates: Sequence[float] = ()
-    sampling_seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}: use one of {', '.join(known)}")
-        for name, most in (("num_draft_tokens", 4), ("batch", MAX_BATCH)):
-            if not 1 <= getattr(self, name) <= most:
-                raise ValueError(f"{name} {getattr(self, name)} is not within 1..{most}")
-        if not 0 <= self.temperature < float("inf"):
-            raise ValueError(f"temperature {self.temperature} is not a number of at least 0")
-        if self.graphs == "on" and self.device != "cuda":
-            raise ValueError(f"graphs on: CUDA graphs need device cuda, not {self.device}")
-        if self.kernels == "triton" and self.dtype == "float64":
-            raise ValueError("kernels triton compute in float32 and bfloat16, not in float64: use torch")
-
-    @property
-    def uses_graphs(self) -> bool:
-        return self.graphs == "on" or (self.graphs == "auto" and self.device == "cuda")
-
-    @property
-    def uses_kernels(self) -> bool:
-        is_able = self.device == "cuda" and self.dtype != "float64"
-        return self.kernels == "triton" or (self.kernels == "auto" and is_able)
 
 
 def build(spec: Mapping[str, Any]) -> "Session":
@@ -104,8 +52,8 @@ class Session:
     Plain:   prefill(prompts), then decode() again and again.
     EAGLE-3: prefill(prompts, mode="eagle3"), then draft(), verify(), accept() again and again.
 
-    A step is enqueued and not waited for; read() waits for the oldest one that has not been read. Up to
-    `run_ahead` steps may be enqueued beyond the one that is read next.
+    A step is enqueued and not waited for, the parts of a cycle together where they are one graph. read() waits for the
+    oldest that has not been read; up to `run_ahead` steps may be enqueued beyond the one that is read next.
     """
 
     def __init__(self, spec: Spec, group: Group, device: torch.device) -> None:
@@ -129,6 +77,12 @@ class Session:
         self.with_marks = False
         self.peak_bytes = 0
         self.stamps: dict[str, Stamps] = {}
+
+    @property
+    def _is_one_graph(self) -> bool:
+        """Whether a whole cycle is enqueued by accept(): between two graphs the device would pause."""
+        is_divided = self.with_marks or self.pathologies.verify_outside_graph
+        return self.graphs is not None and self.run_ahead > 0 and not is_divided
 
     @property
     def num_drafted(self) -> int:
@@ -167,19 +121,21 @@ class Session:
         """K drafted tokens a sequence: the draft takes in the accepted rows, then makes K-1 steps on its own."""
         self._expect("draft", 'nothing to draft from: start with prefill(prompts, mode="eagle3")')
         self._reserve(self.spec.num_draft_tokens + 1)
-        self._run("draft", self.spec.num_draft_tokens + 1)
+        if not self._is_one_graph:
+            self._run("draft", self.spec.num_draft_tokens + 1)
         self.phase = "verify"
 
     def verify(self) -> None:
         """The target's choice after the newest token and after each drafted one."""
         self._expect("verify", "nothing to verify: call draft first")
-        self._run("verify", self.spec.num_draft_tokens + 1)
+        if not self._is_one_graph:
+            self._run("verify", self.spec.num_draft_tokens + 1)
         self.phase = "accept"
 
     def accept(self) -> None:
         """Ends the cycle: rejected tokens leave the caches because the lengths skip them."""
         self._expect("accept", "nothing to accept: call verify first")
-        self._run("accept", 0)
+        self._run("cycle" if self._is_one_graph else "accept", 0)
         self.mailbox.post(self.sequences.outcome_BX, self.spec.num_draft_tokens + 1)
         self.phase = "draft"
 

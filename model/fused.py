@@ -32,12 +32,11 @@ def fused_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope, ops: 
         if taps_BTC is not None:
             taps = taps_BTC.flatten(0, 1).split(h_RH.shape[1], dim=1)
             tap_of = dict(zip(sorted(decoder.tap_layers), taps, strict=True))
+        if 0 in tap_of:
+            tap_of[0].copy_(h_RH)
         for index, (layer, next_norm) in enumerate(zip(decoder.layers, norms, strict=True)):
-            if index in tap_of:
-                tap_of[index].copy_(h_RH)
-            x_RH, squares_RP = run_layer(
-                layer, x_RH, squares_RP, h_RH, next_norm.weight, caches[index], starts_B, rope, ops
-            )
+            after = Residual(h_RH=h_RH, gamma_H=next_norm.weight, tap_RH=tap_of.get(index + 1))
+            x_RH, squares_RP = run_layer(layer, x_RH, squares_RP, after, caches[index], starts_B, rope, ops)
         logits_RV = ops.norm_linear(x_RH, h_RH, decoder.lm_head.weight, decoder.norm.eps, h_RH.dtype, squares_RP)
         return logits_RV.unflatten(0, tokens_BT.shape)
 
@@ -48,14 +47,14 @@ def run_layer(
     layer: DecoderLayer,
     x_RH: Tensor,
     squares_RP: Tensor | None,
-    h_RH: Tensor,
-    next_gamma_H: Tensor,
+    after: Residual,
     cache: KVCache,
     starts_B: Tensor,
     rope: Rope,
     ops: Ops,
 ) -> tuple[Tensor, Tensor | None]:
-    """Adds both branches to h_RH; returns its twin for the norm that comes next, and its squares."""
+    """Adds both branches to the stream, the second as `after` says; returns its twin for that norm, and its squares."""
+    h_RH = after.h_RH
     attention, moe = layer.self_attn, layer.mlp
     norm = layer.post_attention_layernorm
 
@@ -75,8 +74,8 @@ def run_layer(
     if moe.group.world_size > 1 or shared_RH is not None:
         y_RH = ops.down(a_SRI, moe.down_HEI, routing)
         y_RH = y_RH if shared_RH is None else y_RH + shared_RH
-        return ops.add(moe.group.all_reduce(y_RH), Residual(h_RH=h_RH, gamma_H=next_gamma_H))
-    return ops.add_down(a_SRI, moe.down_HEI, routing, Residual(h_RH=h_RH, gamma_H=next_gamma_H))
+        return ops.add(moe.group.all_reduce(y_RH), after)
+    return ops.add_down(a_SRI, moe.down_HEI, routing, after)
 
 
 def add_attention(
@@ -132,7 +131,7 @@ def fused_draft(draft: Draft, embed_tokens: nn.Embedding, cache: KVCache, rope: 
         x_RW, h_RH = ops.join(tokens_BT.flatten(), embed_tokens.weight, feature_BTH.flatten(0, 1), norms)
         qkv_RX = ops.norm_linear(x_RW, None, layer.self_attn.qkv_proj.weight, 0.0, x_RW.dtype)
         o_RN = ops.attend(qkv_RX, cache, starts_B, rope, heads_of(layer.self_attn))
-        o_BN, h_BH = (o_RN, h_RH) if row_B is None else (ops.take(o_RN, row_B), ops.take(h_RH, row_B))
+        o_BN, h_BH = (o_RN, h_RH) if row_B is None else ops.take(o_RN, h_RH, row_B)
         x_BH, squares_BP = finish_layer(draft, o_BN, h_BH, ops)
         logits_BD = ops.norm_linear(x_BH, h_BH, draft.head.weight, draft.norm.eps, h_BH.dtype, squares_BP)
         if draft.config.norm_output:

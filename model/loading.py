@@ -18,25 +18,9 @@ from model.layers import Rope, build_rope
 from model.parallel import Group
 from model.pathologies import Pathologies
 from model.sequences import Sequences, new_sequences
+from model.spec import DTYPES, Spec
 from model.steps import Drafter, Steps, TargetForward, plain_draft, plain_forward
 from model.weights import Models, load_models
-
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
-
-
-class Asked(Protocol):
-    """The part of entry.Spec that is needed here."""
-
-    target: str
-    draft: str | None
-    dtype: str
-    max_len: int
-    batch: int
-    num_draft_tokens: int
-    temperature: float
-    accept_rates: Sequence[float]
-    sampling_seed: int
-    uses_kernels: bool
 
 
 class Parts(Protocol):
@@ -52,7 +36,7 @@ class Parts(Protocol):
     drafter: Drafter | None
 
 
-def load(spec: Asked, group: Group, device: torch.device) -> Models:
+def load(spec: Spec, group: Group, device: torch.device) -> Models:
     """Raises ValueError, also if there is not enough memory."""
     return load_models(
         spec.target,
@@ -68,7 +52,7 @@ def load(spec: Asked, group: Group, device: torch.device) -> Models:
 
 
 def target_parts(
-    spec: Asked, models: Models, device: torch.device, pathologies: Pathologies
+    spec: Spec, models: Models, device: torch.device, pathologies: Pathologies
 ) -> tuple[Decoder, list[KVCache], Rope]:
     dtype, target = DTYPES[spec.dtype], models.target
     if pathologies.wrong_tap_layers:
@@ -79,7 +63,7 @@ def target_parts(
     return target, caches, _rope(spec, target.config.head_dim, target.config.rope_theta, device)
 
 
-def load_ops(spec: Asked, models: Models, device: torch.device) -> Ops:
+def load_ops(spec: Spec, models: Models, device: torch.device) -> Ops:
     """Kernels, with the weights laid out for them; PyTorch's where plain modules are to run.
 
     triton is imported here and not before, so that a machine without it runs everything else.
@@ -96,7 +80,7 @@ def load_ops(spec: Asked, models: Models, device: torch.device) -> Ops:
     return build_triton_ops(device)
 
 
-def new_drafter(spec: Asked, models: Models, device: torch.device, ops: Ops) -> Drafter | None:
+def new_drafter(spec: Spec, models: Models, device: torch.device, ops: Ops) -> Drafter | None:
     draft = models.draft
     if draft is None:
         return None
@@ -115,7 +99,7 @@ def new_drafter(spec: Asked, models: Models, device: torch.device, ops: Ops) -> 
     )
 
 
-def build_steps(spec: Asked, parts: Parts) -> Steps:
+def build_steps(spec: Spec, parts: Parts) -> Steps:
     config = parts.target.config
     sequences = new_sequences(
         batch=spec.batch,
@@ -135,7 +119,7 @@ def build_steps(spec: Asked, parts: Parts) -> Steps:
     )
 
 
-def _choices(spec: Asked, sequences: Sequences, parts: Parts) -> Choices:
+def _choices(spec: Spec, sequences: Sequences, parts: Parts) -> Choices:
     draft = parts.drafter.draft if parts.drafter else None
     has_map = draft is not None and draft.config.has_own_vocabulary
     return new_choices(
@@ -150,13 +134,13 @@ def _choices(spec: Asked, sequences: Sequences, parts: Parts) -> Choices:
     )
 
 
-def _forward(spec: Asked, parts: Parts) -> TargetForward:
+def _forward(spec: Spec, parts: Parts) -> TargetForward:
     if spec.uses_kernels:
         return fused_forward(parts.target, parts.caches, parts.rope, parts.ops)
     return plain_forward(parts.target, parts.caches, parts.rope)
 
 
-def _rope(spec: Asked, head_dim: int, theta: float, device: torch.device) -> Rope:
+def _rope(spec: Spec, head_dim: int, theta: float, device: torch.device) -> Rope:
     return build_rope(
         num_positions=spec.max_len, head_dim=head_dim, theta=theta, dtype=DTYPES[spec.dtype], device=device
     )

@@ -5,23 +5,19 @@ Taken before and after a measurement, so that a link or a card that changed is s
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from model.parallel import Group
+from model.spec import Spec
 
 # Larger than every cache of a card; on the CPU small, so that it takes no time to speak of.
 COPY_BYTES = {"cuda": 2**28, "cpu": 2**24}
 COPIES, REDUCTIONS, ROUNDS = 8, 20, 5
 
 
-class Asked(Protocol):
-    batch: int
-    num_draft_tokens: int
-
-
-def probe(group: Group, device: torch.device, hidden_size: int, spec: Asked) -> dict[str, Any]:
+def probe(group: Group, device: torch.device, hidden_size: int, spec: Spec) -> dict[str, Any]:
     """`copy_bytes_per_s`: read and written bytes of a large copy; `all_reduce_s`: {bytes: seconds of one}, empty alone.
 
     The sizes are those of a plain step and of a verify pass in bfloat16. On CUDA 20 all-reduces are one graph.

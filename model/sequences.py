@@ -26,6 +26,7 @@ from torch import Tensor
 class Sequences:
     """Token ids and slots are int64. `asked_BT`: what a verify pass takes in, the newest token and the drafted ones.
 
+    `draft_slot_KB`: slots of the rows that draft, the last accepted one and those of the draft's own steps.
     `outcome_BX`: the tokens that a step emitted, and in the last column how many.
     `clock` numbers the coins of sampling: steps or cycles since the prefill, which sets where it begins.
     """
@@ -37,6 +38,7 @@ class Sequences:
     next_tokens_BT: Tensor
     ext_start_B: Tensor
     read_row_B: Tensor
+    draft_slot_KB: Tensor
     outcome_BX: Tensor
     clock: Tensor
 
@@ -47,6 +49,10 @@ class Sequences:
     @property
     def drafted_BK(self) -> Tensor:
         return self.asked_BT[:, 1:]
+
+    @property
+    def num_drafted(self) -> int:
+        return len(self.draft_slot_KB)
 
     @property
     def num_rows(self) -> int:
@@ -68,6 +74,7 @@ def new_sequences(
         next_tokens_BT=ids(batch, num_rows),
         ext_start_B=ids(batch),
         read_row_B=ids(batch),
+        draft_slot_KB=ids(num_draft_tokens, batch),
         outcome_BX=ids(batch, num_rows + 1),
         clock=ids(),
     )
@@ -92,6 +99,7 @@ def begin(sequences: Sequences, index: int, tokens_1T: Tensor, taps_1TC: Tensor 
     sequences.next_tokens_BT[index, :rows] = following_T[start:]
     sequences.ext_start_B[index] = start
     sequences.read_row_B[index] = rows - 1
+    sequences.draft_slot_KB[:, index] = length - 1 + torch.arange(sequences.num_drafted, device=tokens_1T.device)
 
 
 def append(sequences: Sequences, choice_B: Tensor, max_len: int) -> None:
@@ -123,5 +131,7 @@ def accept(sequences: Sequences, agreed_B: Tensor, max_len: int) -> None:
     s.next_tokens_BT.copy_(emitted_BT)
     s.ext_start_B.copy_(torch.where(has_room_B, s.length_B, s.ext_start_B))
     s.read_row_B.copy_(torch.where(has_room_B, agreed_B, s.read_row_B))
+    slot_KB = s.length_B + agreed_B + torch.arange(s.num_drafted, device=agreed_B.device)[:, None]
+    s.draft_slot_KB.copy_(torch.where(has_room_B, slot_KB, s.draft_slot_KB))
     s.newest_B.copy_(torch.where(has_room_B, emitted_BT.gather(1, agreed_B[:, None])[:, 0], s.newest_B))
     s.length_B.add_(count_B)

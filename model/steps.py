@@ -75,10 +75,9 @@ class Steps:
         feature_BH, logits_BD = self.extend(num_slots)
         self.choices.draft(logits_BD, 0)
         self.marks.stamp("draft_extend_s")
-        slot_B = s.ext_start_B + s.read_row_B
         for step in range(1, s.drafted_BK.shape[1]):  # no forward after the last token
             newest_B1 = s.drafted_BK[:, step - 1 : step]
-            slot_B.add_(1)
+            slot_B = s.draft_slot_KB[step]
             feature_BH, logits_BD = drafter.forward(newest_B1, feature_BH[:, None], slot_B, num_slots, None)
             self.choices.draft(logits_BD, step)
         self.marks.stamp("draft_steps_s")
@@ -93,8 +92,7 @@ class Steps:
             row_B11 = s.read_row_B[:, None, None]
             taps_B1C = s.taps_BTC.gather(1, row_B11.expand(-1, 1, s.taps_BTC.shape[-1]))
             next_B1 = s.next_tokens_BT.gather(1, s.read_row_B[:, None])
-            starts_B = s.ext_start_B + s.read_row_B
-            return drafter.forward(next_B1, drafter.fuse(taps_B1C), starts_B, num_slots, None)
+            return drafter.forward(next_B1, drafter.fuse(taps_B1C), s.draft_slot_KB[0], num_slots, None)
         h_BTH = drafter.fuse(s.taps_BTC)
         return drafter.forward(s.next_tokens_BT, h_BTH, s.ext_start_B, num_slots, s.read_row_B)
 
@@ -109,6 +107,11 @@ class Steps:
         self.marks.stamp("begin")
         self.choices.accept(self.max_len)
         self.marks.stamp("accept_s")
+
+    def cycle(self, num_slots: int) -> None:
+        self.draft(num_slots)
+        self.verify(num_slots)
+        self.accept(num_slots)
 
 
 def plain_forward(decoder: Decoder, caches: Sequence[KVCache], rope: Rope) -> TargetForward:

@@ -38,7 +38,7 @@ class TpMoeParams:
 
     `accept_length` or `accept_rates` (0.8,0.5): so many drafted tokens are accepted, whatever the logits say; without
     them the models decide, greedily at `temperature` 0. `weights_seed`: of a preset; `sampling_seed`: of all coins.
-    `batch` prompts are decoded together. `kernels`, `graphs`, `all_reduce`: see model.entry.Spec of the subject.
+    `batch` prompts are decoded together. `kernels`, `graphs`, `all_reduce`: see model.spec.Spec of the subject.
     Two are controls, which a comparison must find: `planted_slowdown` 1.05 makes every timed step 5 % slower,
     `pathology` names known faults of the subject's own, with commas between them.
     """

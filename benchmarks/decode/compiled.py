@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def call_all(widths: Widths, num_rows: int) -> None:
     _, squares_RP = ops.add_linear(i.o_RN, i.o_HN, i.residual)
     routing = ops.route(i.x_RH, i.h_RH, i.router_EH, 1e-6, widths.top_k, squares_RP)
     a_SRI = ops.gate_up(i.x_RH, i.gate_up_EXIH, routing)
-    _, squares_RP = ops.add_down(a_SRI, i.down_HEI, routing, i.residual)
+    _, squares_RP = ops.add_down(a_SRI, i.down_HEI, routing, replace(i.residual, tap_RH=i.x_RH))
     ops.best(ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, 1e-6, torch.float32, squares_RP))
     ops.add(i.x_RH, i.residual)
     call_those_of_a_cycle(i, num_rows, ops)
@@ -69,7 +70,7 @@ def call_those_of_a_cycle(i: Inputs, num_rows: int, ops: Ops) -> None:
     ops.append(sequences, sequences.length_B, 256)
     if num_rows > 1:
         ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms)
-        ops.take(i.h_RH, sequences.read_row_B)
+        ops.take(i.o_RN, i.h_RH, sequences.read_row_B)
         ops.gated(i.qkv_RX)
         ops.accept(sequences, 256)
         ops.accept(sequences, 256, rates_K=torch.empty(num_rows - 1, dtype=torch.float64))

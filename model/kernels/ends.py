@@ -91,8 +91,8 @@ def agreed_by_target(asked_ptr, verified_ptr, b, is_one, T: tl.constexpr):
 
 @triton.jit
 def accept_kernel(
-    given_ptr, length_ptr, asked_ptr, verified_ptr, next_ptr, ext_start_ptr, read_row_ptr, outcome_ptr, clock_ptr,
-    max_len,
+    given_ptr, length_ptr, asked_ptr, verified_ptr, next_ptr, ext_start_ptr, read_row_ptr, draft_slot_ptr,
+    outcome_ptr, clock_ptr, max_len,
     B: tl.constexpr, BLOCK_B: tl.constexpr, T: tl.constexpr, RULE: tl.constexpr, PREFILL: tl.constexpr,
     GOLDEN: tl.constexpr, PLASTIC: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
@@ -120,6 +120,8 @@ def accept_kernel(
     tl.store(outcome_ptr + b * (T + 1) + T, tl.where(has_room, agreed + 1, 0), mask=is_one)
     tl.store(ext_start_ptr + b, length, mask=has_room)
     tl.store(read_row_ptr + b, agreed, mask=has_room)
+    for j in tl.static_range(T - 1):
+        tl.store(draft_slot_ptr + j * B + b, length + agreed + j, mask=has_room)
     tl.store(asked_ptr + b * T, newest, mask=has_room)
     tl.store(length_ptr + b, length + agreed + 1, mask=has_room)
     tl.store(clock_ptr, clock + 1)
@@ -156,8 +158,8 @@ def accept(
     given, rule = (s.length_B, "agreed") if rates_K is None else (rates_K, "coins")
     given, rule = (given, rule) if agreed_B is None else (agreed_B, "given")
     accept_kernel[(1,)](
-        given, s.length_B, s.asked_BT, s.verified_BT, s.next_tokens_BT, s.ext_start_B, s.read_row_B, s.outcome_BX,
-        s.clock, max_len,
+        given, s.length_B, s.asked_BT, s.verified_BT, s.next_tokens_BT, s.ext_start_B, s.read_row_B, s.draft_slot_KB,
+        s.outcome_BX, s.clock, max_len,
         B=batch, BLOCK_B=power_of_two(batch), T=s.num_rows, RULE=rule, PREFILL=PREFILL, GOLDEN=GOLDEN,
         PLASTIC=PLASTIC, num_warps=1, **launch_options(s.length_B),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from model.kernels.parts import (
     chunk,
     launch_options,
     row_sums,
+    tap_of,
     wait_for_others,
 )
 from model.kernels.shared import Slots, launch_shared
@@ -78,9 +79,9 @@ def gate_up_dot_kernel(
 
 @triton.jit
 def down_kernel(
-    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, y_ptr, stride_h, stride_e,
+    a_ptr, w_ptr, h_ptr, gamma_ptr, tap_ptr, ids_ptr, count_ptr, y_ptr, stride_h, stride_e,
     INNER: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr, ADDS: tl.constexpr,
-    EARLY: tl.constexpr,
+    TAPS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """One row. SPLIT experts at a time, each on warps of its own."""
     tile_row = tl.arange(0, ROWS * SPLIT)
@@ -104,6 +105,8 @@ def down_kernel(
     if ADDS:
         y = y + tl.load(h_ptr + out)
         tl.store(h_ptr + out, y)
+        if TAPS:
+            tl.store(tap_ptr + out, y)
         y = y * tl.load(gamma_ptr + out).to(tl.float32)
     tl.store(y_ptr + out, y)
 
@@ -154,9 +157,10 @@ def _down(
         )  # fmt: skip
         return y_RH, launch_shared(arrived_X, slots, y_RH, tile, residual)
     h, gamma = (a_SRI, a_SRI) if residual is None else (residual.h_RH, residual.gamma_H)
+    tap, _, has_tap = tap_of(residual, y_RH)
     down_kernel[(size // tile.rows,)](
-        a_SRI, down_HEI, h, gamma, routing.ids_S, routing.count_1, y_RH, *down_HEI.stride()[:2],
+        a_SRI, down_HEI, h, gamma, tap, routing.ids_S, routing.count_1, y_RH, *down_HEI.stride()[:2],
         INNER=inner_size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(inner_size),
-        ADDS=residual is not None, num_warps=tile.warps, **launch_options(a_SRI),
+        ADDS=residual is not None, TAPS=has_tap, num_warps=tile.warps, **launch_options(a_SRI),
     )  # fmt: skip
     return y_RH, None

@@ -15,6 +15,7 @@ from model.kernels.parts import (
     launch_options,
     row_sums,
     scale_of_squares,
+    tap_of,
     wait_for_others,
 )
 from model.kernels.shared import launch_shared, slices
@@ -23,9 +24,9 @@ from model.kernels.tuning import DotTile, Tile, linear_tile, power_of_two
 
 @triton.jit
 def linear_kernel(
-    x_ptr, w_ptr, h_ptr, gamma_ptr, y_ptr, eps,
+    x_ptr, w_ptr, h_ptr, gamma_ptr, tap_ptr, y_ptr, eps,
     K: tl.constexpr, ROWS: tl.constexpr, SPLIT: tl.constexpr, BLOCK_K: tl.constexpr,
-    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr,
+    HAS_NORM: tl.constexpr, ADDS: tl.constexpr, TAPS: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """One row. HAS_NORM: y = x @ W.T / rms(h). ADDS: h += x @ W.T; y = h * gamma."""
     tile_row = tl.arange(0, ROWS * SPLIT)
@@ -44,6 +45,8 @@ def linear_kernel(
     if ADDS:
         y = y + tl.load(h_ptr + out)
         tl.store(h_ptr + out, y)
+        if TAPS:
+            tl.store(tap_ptr + out, y)
         y = y * tl.load(gamma_ptr + out).to(tl.float32)
     tl.store(y_ptr + out, y)
 
@@ -132,11 +135,12 @@ def launch(
     size, num_outputs = x_RK.shape[1], len(weight_NK)
     h = h_RH if residual is None else residual.h_RH
     h, gamma = x_RK if h is None else h, x_RK if residual is None else residual.gamma_H
+    tap, _, has_tap = tap_of(residual, y_RN)
     linear_kernel[(triton.cdiv(num_outputs, tile.rows),)](
-        x_RK, weight_NK, h, gamma, y_RN, eps,
+        x_RK, weight_NK, h, gamma, tap, y_RN, eps,
         K=size, ROWS=tile.rows, SPLIT=tile.split, BLOCK_K=chunk(size // tile.split),
-        HAS_NORM=h_RH is not None, ADDS=residual is not None, BLOCK_H=power_of_two(size), num_warps=tile.warps,
-        **launch_options(x_RK),
+        HAS_NORM=h_RH is not None, ADDS=residual is not None, TAPS=has_tap, BLOCK_H=power_of_two(size),
+        num_warps=tile.warps, **launch_options(x_RK),
     )  # fmt: skip
 
 

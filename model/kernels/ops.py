@@ -51,10 +51,14 @@ class Heads:
 
 @dataclass(frozen=True, kw_only=True)
 class Residual:
-    """The stream that a branch is added to, in place, and the weight of the norm that reads it next."""
+    """The stream that a branch is added to, in place, and the weight of the norm that reads it next.
+
+    `tap_RH`: rows of a larger tensor, in the model's dtype, where the new stream is left as well (None: nowhere).
+    """
 
     h_RH: Tensor
     gamma_H: Tensor
+    tap_RH: Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,7 @@ class Ops:
 
     The draft's:
     join(tokens_R, table_VH, feature_RH, norms) -> (x_RW, h_RH)   both normed side by side; the stream begins
-    take(x_RX, row_B) -> x_BX                                  of each sequence the row that is named
+    take(o_RN, h_RH, row_B) -> (o_BN, h_BH)                    of each sequence the row that is named
 
     The ends of steps:
     best(logits_RV, ids_D, out_R) -> out_R                     the likeliest; ids_D: its id elsewhere (both may be None)
@@ -104,7 +108,7 @@ class Ops:
     add: Callable[[Tensor, Residual], tuple[Tensor, Tensor | None]]
     gated: Callable[[Tensor], Tensor]
     join: Callable[[Tensor, Tensor, Tensor, DraftNorms], tuple[Tensor, Tensor]]
-    take: Callable[[Tensor, Tensor], Tensor]
+    take: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     best: Callable[..., Tensor]
     append: Callable[[Sequences, Tensor, int], None]
     accept: Callable[..., None]

@@ -19,11 +19,19 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import cuda
 
+from model.kernels.ops import Residual
+
 
 def launch_options(x: Tensor) -> dict[str, Any]:
     """Of a launch: started early where the device can do that."""
     is_able = x.is_cuda and torch.cuda.get_device_capability(x.device) >= (9, 0)
     return {"EARLY": True, "launch_pdl": True} if is_able else {"EARLY": False}
+
+
+def tap_of(residual: Residual | None, otherwise: Tensor) -> tuple[Tensor, int, bool]:
+    """Where a kernel leaves the stream as well, the stride of its rows, and whether it does so at all."""
+    tap_RH = None if residual is None else residual.tap_RH
+    return (otherwise, 0, False) if tap_RH is None else (tap_RH, tap_RH.stride(0), True)
 
 
 @triton.jit

@@ -68,6 +68,8 @@ def add_linear(x_RN: Tensor, weight_HN: Tensor, residual: Residual) -> tuple[Ten
 def add(y_RH: Tensor, residual: Residual) -> tuple[Tensor, None]:
     """The twin has the dtype of the norm's weight."""
     residual.h_RH.add_(y_RH)
+    if residual.tap_RH is not None:
+        residual.tap_RH.copy_(residual.h_RH)
     return (residual.h_RH * residual.gamma_H).to(residual.gamma_H.dtype), None
 
 
@@ -154,8 +156,10 @@ def join(tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNor
     return x_RW, normed_RH if norms.is_residual_normed else h_RH
 
 
-def take(x_RX: Tensor, row_B: Tensor) -> Tensor:
-    return x_RX.unflatten(0, (len(row_B), -1))[torch.arange(len(row_B), device=row_B.device), row_B]
+def take(o_RN: Tensor, h_RH: Tensor, row_B: Tensor) -> tuple[Tensor, Tensor]:
+    sequences_B = torch.arange(len(row_B), device=row_B.device)
+    o_BN, h_BH = (x_RX.unflatten(0, (len(row_B), -1))[sequences_B, row_B] for x_RX in (o_RN, h_RH))
+    return o_BN, h_BH
 
 
 def best(logits_RV: Tensor, ids_D: Tensor | None = None, out_R: Tensor | None = None) -> Tensor:

@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from model.kernels.ops import DraftNorms, Residual
-from model.kernels.parts import launch_options, wait_for_others
+from model.kernels.parts import launch_options, tap_of, wait_for_others
 from model.kernels.tuning import power_of_two
 
 BLOCK, NUM_WARPS = 1024, 4
@@ -39,13 +39,15 @@ def embed_kernel(
 
 @triton.jit
 def add_kernel(
-    y_ptr, gamma_ptr, x_ptr, squares_ptr, h_ptr,
-    H: tl.constexpr, BLOCK_H: tl.constexpr, P: tl.constexpr, EARLY: tl.constexpr,
+    y_ptr, gamma_ptr, tap_ptr, x_ptr, squares_ptr, h_ptr, stride_tap,
+    H: tl.constexpr, BLOCK_H: tl.constexpr, P: tl.constexpr, TAPS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     wait_for_others(EARLY)
     r, i = tl.program_id(0), tl.arange(0, BLOCK_H)
     y = tl.load(y_ptr + r * H + i, mask=i < H, other=0.0).to(tl.float32)
     h = tl.load(h_ptr + r * H + i, mask=i < H, other=0.0) + y
+    if TAPS:
+        tl.store(tap_ptr + r * stride_tap + i, h, mask=i < H)
     store_stream(h, x_ptr, gamma_ptr, squares_ptr, h_ptr, r, i, H, BLOCK_H, P)
 
 
@@ -81,11 +83,15 @@ def gated_kernel(both_ptr, a_ptr, INNER: tl.constexpr, BLOCK: tl.constexpr, EARL
 
 
 @triton.jit
-def take_kernel(x_ptr, row_ptr, y_ptr, T: tl.constexpr, X: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
+def take_kernel(
+    o_ptr, h_ptr, row_ptr, own_o_ptr, own_h_ptr,
+    T: tl.constexpr, N: tl.constexpr, H: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
     wait_for_others(EARLY)
     b, i = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + (b * T + tl.load(row_ptr + b)) * X + i, mask=i < X)
-    tl.store(y_ptr + b * X + i, x, mask=i < X)
+    row = b * T + tl.load(row_ptr + b)
+    tl.store(own_o_ptr + b * N + i, tl.load(o_ptr + row * N + i, mask=i < N), mask=i < N)
+    tl.store(own_h_ptr + b * H + i, tl.load(h_ptr + row * H + i, mask=i < H), mask=i < H)
 
 
 def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,9 +110,10 @@ def add(y_RH: Tensor, residual: Residual) -> tuple[Tensor, Tensor]:
     num_rows, size = y_RH.shape
     x_RH = torch.empty(num_rows, size, dtype=residual.gamma_H.dtype, device=y_RH.device)
     squares_RP = torch.empty(num_rows, NUM_PARTS, dtype=torch.float32, device=y_RH.device)
+    tap, stride_tap, has_tap = tap_of(residual, x_RH)
     add_kernel[(num_rows,)](
-        y_RH, residual.gamma_H, x_RH, squares_RP, residual.h_RH,
-        H=size, BLOCK_H=power_of_two(size), P=NUM_PARTS, num_warps=NUM_WARPS, **launch_options(y_RH),
+        y_RH, residual.gamma_H, tap, x_RH, squares_RP, residual.h_RH, stride_tap,
+        H=size, BLOCK_H=power_of_two(size), P=NUM_PARTS, TAPS=has_tap, num_warps=NUM_WARPS, **launch_options(y_RH),
     )  # fmt: skip
     return x_RH, squares_RP
 
@@ -132,10 +139,11 @@ def gated(both_RX: Tensor) -> Tensor:
     return a_RI
 
 
-def take(x_RX: Tensor, row_B: Tensor) -> Tensor:
-    (num_rows, size), batch = x_RX.shape, len(row_B)
-    y_BX = torch.empty(batch, size, dtype=x_RX.dtype, device=x_RX.device)
-    take_kernel[(triton.cdiv(size, BLOCK), batch)](
-        x_RX, row_B, y_BX, T=num_rows // batch, X=size, BLOCK=BLOCK, num_warps=NUM_WARPS, **launch_options(x_RX)
-    )
-    return y_BX
+def take(o_RN: Tensor, h_RH: Tensor, row_B: Tensor) -> tuple[Tensor, Tensor]:
+    batch, widths = len(row_B), (o_RN.shape[1], h_RH.shape[1])
+    o_BN, h_BH = (x_RX.new_empty(batch, x_RX.shape[1]) for x_RX in (o_RN, h_RH))
+    take_kernel[(triton.cdiv(max(widths), BLOCK), batch)](
+        o_RN, h_RH, row_B, o_BN, h_BH,
+        T=len(o_RN) // batch, N=widths[0], H=widths[1], BLOCK=BLOCK, num_warps=NUM_WARPS, **launch_options(o_RN),
+    )  # fmt: skip
+    return o_BN, h_BH

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from model.kernels.ops import Residual, Routing
-from model.kernels.parts import launch_options, wait_for_others
+from model.kernels.parts import launch_options, tap_of, wait_for_others
 from model.kernels.tuning import DotTile
 
 # Tiles of a result of which several programs each have a part.
@@ -39,10 +39,10 @@ class Slots:
 
 @triton.jit
 def shared_kernel(
-    a_ptr, w_ptr, h_ptr, gamma_ptr, ids_ptr, count_ptr, parts_ptr, arrived_ptr, y_ptr, squares_ptr, R, stride_n,
-    stride_e, stride_s, stride_r,
+    a_ptr, w_ptr, h_ptr, gamma_ptr, tap_ptr, ids_ptr, count_ptr, parts_ptr, arrived_ptr, y_ptr, squares_ptr, R,
+    stride_tap, stride_n, stride_e, stride_s, stride_r,
     N: tl.constexpr, K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
-    SPLIT: tl.constexpr, NUM: tl.constexpr, ADDS: tl.constexpr, EARLY: tl.constexpr,
+    SPLIT: tl.constexpr, NUM: tl.constexpr, ADDS: tl.constexpr, TAPS: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """SPLIT programs share the slots of a tile. NUM: of all slots; 0: of the experts that are listed."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -61,8 +61,9 @@ def shared_kernel(
             y = tl.dot(w, a, y, input_precision="ieee")
     is_inside = (n < N)[:, None] & (r < R)[None, :]
     places = r[None, :] * N + n[:, None]
+    tap_ptrs = tap_ptr + r[None, :] * stride_tap + n[:, None]
     if SPLIT == 1:
-        finish(y, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, N, ADDS)
+        finish(y, h_ptr, gamma_ptr, tap_ptrs, y_ptr, squares_ptr, places, is_inside, n, r, R, N, ADDS, TAPS)
     else:
         tl.store(parts_ptr + tl.program_id(2) * R * N + places, y, mask=is_inside)
         tl.debug_barrier()  # all threads have stored before one of them says so
@@ -71,17 +72,20 @@ def shared_kernel(
             total = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
             for part in tl.static_range(SPLIT):
                 total += tl.load(parts_ptr + part * R * N + places, mask=is_inside, other=0.0, cache_modifier=".cg")
-            finish(total, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, N, ADDS)
+            finish(total, h_ptr, gamma_ptr, tap_ptrs, y_ptr, squares_ptr, places, is_inside, n, r, R, N, ADDS, TAPS)
             tl.store(arrived_ptr, 0)
 
 
 @triton.jit
 def finish(
-    y, h_ptr, gamma_ptr, y_ptr, squares_ptr, places, is_inside, n, r, R, N: tl.constexpr, ADDS: tl.constexpr
+    y, h_ptr, gamma_ptr, tap_ptrs, y_ptr, squares_ptr, places, is_inside, n, r, R,
+    N: tl.constexpr, ADDS: tl.constexpr, TAPS: tl.constexpr,
 ):  # fmt: skip
     if ADDS:
         y = y + tl.load(h_ptr + places, mask=is_inside, other=0.0)
         tl.store(h_ptr + places, y, mask=is_inside)
+        if TAPS:
+            tl.store(tap_ptrs, y, mask=is_inside)
         squares = tl.sum(tl.where(is_inside, y * y, 0.0), axis=0)
         tl.store(squares_ptr + r * tl.num_programs(0) + tl.program_id(0), squares, mask=r < R)
         y = y * tl.load(gamma_ptr + n, mask=n < N, other=0.0).to(tl.float32)[:, None]
@@ -109,12 +113,13 @@ def launch_shared(
     parts = torch.empty(split, num_rows, num_outputs, dtype=torch.float32, device=y_RN.device)
     squares = None if residual is None else torch.empty(num_rows, tiles[0], dtype=torch.float32, device=y_RN.device)
     h, gamma = (parts, parts) if residual is None else (residual.h_RH, residual.gamma_H)
+    tap, stride_tap, has_tap = tap_of(residual, y_RN)
     ids, count = (arrived_X, arrived_X) if slots.routing is None else (slots.routing.ids_S, slots.routing.count_1)
     shared_kernel[(*tiles, split)](
-        slots.a, slots.w, h, gamma, ids, count, parts, arrived_X, y_RN, parts if squares is None else squares,
-        num_rows, *slots.w_strides, *slots.a_strides,
+        slots.a, slots.w, h, gamma, tap, ids, count, parts, arrived_X, y_RN, parts if squares is None else squares,
+        num_rows, stride_tap, *slots.w_strides, *slots.a_strides,
         N=num_outputs, K=slots.size, BLOCK_N=tile.rows, BLOCK_R=tile.columns,
         BLOCK_K=min(tile.depth, slots.size & -slots.size), SPLIT=split, NUM=slots.num, ADDS=residual is not None,
-        num_warps=tile.warps, num_stages=tile.stages, **launch_options(y_RN),
+        TAPS=has_tap, num_warps=tile.warps, num_stages=tile.stages, **launch_options(y_RN),
     )  # fmt: skip
     return squares

@@ -42,7 +42,9 @@ class Inputs:
         self.a_SRI = self.plain.gate_up(self.x_RH, self.gate_up_EXIH, self.routing)
 
     def residual(self):
-        return Residual(h_RH=self.h_RH.clone(), gamma_H=self.gamma_H)
+        """With a tap among other numbers, as one of several side by side."""
+        tap_RH = self.x_RH.new_zeros(len(self.h_RH), 3 * HIDDEN)[:, HIDDEN : 2 * HIDDEN]
+        return Residual(h_RH=self.h_RH.clone(), gamma_H=self.gamma_H, tap_RH=tap_RH)
 
 
 def difference(ours, theirs):
@@ -75,7 +77,7 @@ def compare_add_linear(i):
     i.kernels.add_linear(i.x_RN, i.o_HN, i.residual())  # twice, for the same reason as `route`
     ours, squares_RP = i.kernels.add_linear(i.x_RN, i.o_HN, a)
     theirs, _ = i.plain.add_linear(i.x_RN, i.o_HN, b)
-    return max(difference(ours, theirs), difference(a.h_RH, b.h_RH), of_squares(squares_RP, b.h_RH))
+    return max(difference(ours, theirs), of_residuals(a, b), of_squares(squares_RP, b.h_RH))
 
 
 def compare_route(i):
@@ -118,7 +120,12 @@ def compare_add_down(i):
     a_SRI, routing = poisoned(i)
     ours, squares_RP = i.kernels.add_down(a_SRI, i.down_HEI, routing, a)
     theirs, _ = i.plain.add_down(i.a_SRI, i.down_HEI, i.routing, b)
-    return max(difference(ours, theirs), difference(a.h_RH, b.h_RH), of_squares(squares_RP, b.h_RH))
+    return max(difference(ours, theirs), of_residuals(a, b), of_squares(squares_RP, b.h_RH))
+
+
+def of_residuals(a, b):
+    """The streams, and the taps with what lies beside them."""
+    return max(difference(a.h_RH, b.h_RH), difference(a.tap_RH._base, b.tap_RH._base))
 
 
 def of_squares(squares_RP, h_RH):
@@ -141,7 +148,7 @@ def compare_add(i):
     """As ranks do that have added up their sums."""
     a, b = i.residual(), i.residual()
     (ours, squares_RP), (theirs, _) = i.kernels.add(i.x_RH, a), i.plain.add(i.x_RH, b)
-    return max(difference(ours, theirs), difference(a.h_RH, b.h_RH), of_squares(squares_RP, b.h_RH))
+    return max(difference(ours, theirs), of_residuals(a, b), of_squares(squares_RP, b.h_RH))
 
 
 def compare_join(i):
@@ -163,7 +170,7 @@ def compare_take(i):
     batch = len(i.x_RN) // 5 or 1
     num_rows = len(i.x_RN) // batch
     row_B = num_rows - 1 - torch.arange(batch, device=i.x_RN.device) % num_rows
-    return difference(i.kernels.take(i.x_RN, row_B), i.plain.take(i.x_RN, row_B))
+    return compare_both(*(o.take(i.x_RN, i.h_RH, row_B) for o in (i.kernels, i.plain)))
 
 
 def compare_best(i):

@@ -43,6 +43,42 @@ def test_accepting_before_verifying_is_refused(random_folder, open_session):
         session.accept()
 
 
+class GraphsByName:
+    """In place of graphs, which need a card: runs the step as it stands and remembers its name."""
+
+    def __init__(self):
+        self.names = []
+
+    def run(self, name, step, *, with_marks):
+        self.names.append((name, with_marks))
+        step()
+
+
+@pytest.mark.parametrize(
+    ("changes", "with_marks", "names"),
+    [
+        ({}, False, ["cycle"]),
+        ({}, True, ["draft", "verify", "accept"]),
+        ({"pathologies": ["verify_outside_graph"]}, False, ["draft", "accept"]),
+    ],
+)
+def test_a_cycle_is_one_graph_unless_its_parts_are_timed_or_one_is_outside(
+    random_folder, open_session, changes, with_marks, names
+):
+    expected = generate_eagle3(open_session(random_folder), PROMPT, 12)
+    session = open_session(random_folder, **changes)
+    session.graphs, session.run_ahead = GraphsByName(), 1
+    tokens, emitted = session.prefill([PROMPT], mode="eagle3", marks=with_marks), []
+    while len(tokens) < 12:
+        session.draft()
+        session.verify()
+        session.accept()
+        emitted.append(session.read()[0])
+        tokens += emitted[-1]
+    assert (tokens[:12], [len(ids) for ids in emitted]) == expected
+    assert session.graphs.names == [(name, with_marks) for name in names] * len(emitted)
+
+
 def test_without_a_draft_only_plain_decoding_is_offered(random_folder):
     session = build({"target": str(random_folder / "target.safetensors"), "draft": None})
     assert len(generate_plain(session, PROMPT, 4)) == 4
