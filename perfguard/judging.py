@@ -35,6 +35,7 @@ from perfguard.stats.extension import current_policy, suspicion_stage
 from perfguard.stats.reasons import extended
 from perfguard.stats.sentences import sentence
 from perfguard.stats.verdict import verdict
+from perfguard.step_times import step_times
 from perfguard.withheld import withhold_change, withhold_equivalence
 
 # What a busy machine does to an engine's client, and what the next launch may not meet.
@@ -249,7 +250,7 @@ def verdict_json(
     more = {
         "extensions": [asdict(extension) for extension in extensions],
         "cached_builds": cached_builds(trials),
-        "speculation": speculation_json(campaign, judgement.survey.blocks, trials, decision.outcome),
+        **taken_apart(campaign, judgement.survey.blocks, trials, decision.outcome),
         "conditions": conditions_json(campaign, trials, gates, judgement.assessment),
         "engine": engine,
     }
@@ -263,13 +264,16 @@ def cached_builds(trials: Sequence[Trial]) -> list[dict[str, str]]:
     return [{"side": side, "built_at": at, "key": key} for side, at, key in dict.fromkeys(found)]
 
 
-def speculation_json(
+def taken_apart(
     campaign: Campaign, blocks: Sequence[BlockValues], trials: Sequence[Trial], outcome: Outcome
-) -> list[dict[str, Any]]:
-    """For each speculative mode what lies in accept length and what in cycle time; nothing where nothing compares."""
+) -> dict[str, list[dict[str, Any]]]:
+    """By mode: what lies in accept length and what in cycle time; parts of a step. Nothing where nothing compares."""
     if outcome is Outcome.INVALID:
-        return []
-    return [asdict(found) for found in speculation(campaign, blocks, counted_trials(blocks, trials))]
+        return {"speculation": [], "steps": []}
+    counted = counted_trials(blocks, trials)
+    steps = () if are_compared(campaign) else step_times(campaign.workload.modes, counted)
+    found: dict[str, Sequence[Any]] = {"speculation": speculation(campaign, blocks, counted), "steps": steps}
+    return {name: [asdict(one) for one in several] for name, several in found.items()}
 
 
 def counted_trials(blocks: Sequence[BlockValues], trials: Sequence[Trial]) -> list[Trial]:

@@ -153,9 +153,8 @@ def _replayed(
 def differing(stored: Mapping[str, Any], again: Mapping[str, Any], keys: Sequence[str] = KEYS) -> list[str]:
     """Names of what came out differently, "metric.key" for a metric's number."""
     found = [key for key in keys if not same(stored.get(key), again.get(key))]
-    # One stored before modes were taken apart does not hold it.
-    if "speculation" in stored and not same(stored["speculation"], again["speculation"]):
-        found.append("speculation")
+    # One stored before modes and steps were taken apart does not hold them.
+    found += [name for name in ("speculation", "steps") if name in stored and not same(stored[name], again[name])]
     found += [f"reasons {code}" for code in sorted(_codes(stored) ^ _codes(again))]
     for before, after in zip(stored.get("metrics", ()), again.get("metrics", ()), strict=True):
         found += [f"{before['name']}.{key}" for key in METRIC_KEYS if not same(before.get(key), after.get(key))]

@@ -6,6 +6,7 @@ from typing import Any
 
 from perfguard.report import speculate, units
 
+MOST_PARTS = 3  # of a step, that are named
 _SIGNS = {
     "REGRESSION": "✗",
     "IMPROVEMENT": "✓",
@@ -139,7 +140,22 @@ def speculation(comparison: Mapping[str, Any]) -> list[str]:
             f"{found['mode']} slowdown {units.slowdown(found['slowdown'])}: accept length "
             f"{units.slowdown(found['by_accept_length'])}, cycle time {units.slowdown(found['by_cycle'])} (all blocks)"
         )
-    return lines
+    return lines + [line for step in comparison.get("steps", ()) for line in _step(comparison, step)]
+
+
+def _step(comparison: Mapping[str, Any], step: Mapping[str, Any]) -> list[str]:
+    """The parts of a step that changed most, where its mode was found to be slower or faster."""
+    outcomes = [m["outcome"] for m in comparison["metrics"] if m["name"] == f"{step['mode']}_throughput"]
+    if not set(outcomes) & {"REGRESSION", "IMPROVEMENT", "SUSPECT"}:
+        return []
+    changed = sorted(step["parts"], key=lambda part: -abs(part["head_s"] - part["base_s"]))[:MOST_PARTS]
+    where = f"; most of it in {step['lies_in']}" if step["lies_in"] else ""
+    return [f"{step['mode']} step by time stamps: {', '.join(map(_part, changed))}{where}"]
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    name = f"{part['name']} inside" if part["is_inside"] else part["name"]
+    return f"{name} {units.value(part['base_s'], 's')} → {units.value(part['head_s'], 's')}"
 
 
 def _finding(length: Mapping[str, Any], alpha: float) -> str:
