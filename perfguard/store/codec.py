@@ -3,7 +3,7 @@
 Plain JSON wherever JSON can say it. What it cannot say is an object with one key that begins with "$":
 {"$tuple": [..]}, {"$dict": [[key, value], ..]} (keys that are no strings or begin with "$"), {"$base64": ..},
 and references: {"$json": sha256} and {"$bytes": sha256} into table provenance, {"$series": position} into
-table samples.
+table samples. Content that is a large mapping is itself {"$parts": [sha256, ..]}: see `parts`.
 """
 
 import base64
@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
+
+from perfguard.store import parts
 
 # Mappings with these names hold what many trials share, or much: they are stored once, compressed, whoever uses them.
 SHARED_NAMES = frozenset(
@@ -42,6 +44,7 @@ class Packed:
 
 
 Record = TypeVar("Record")
+Contents = dict[str, tuple[str, bytes]]
 LoadContent = Callable[[str], Any]
 LoadSeries = Callable[[int], list[float]]
 
@@ -60,6 +63,20 @@ def pack(value: Any, *, with_series: bool = False) -> Packed:
     return Packed(text=text, contents=packer.contents or {}, series=tuple(packer.series or ()))
 
 
+def shared(plain: Mapping[str, Any]) -> tuple[str, Contents]:
+    """sha256 to refer to for a mapping, and the contents behind it: itself, or its parts and the list of them.
+
+    `plain` refers to nothing. One with other keys than plain text is {"$dict": ..} by now: one key, so it stays whole.
+    """
+    whole = dump(plain, sort_keys=True).encode("ascii")
+    if not parts.is_divided(plain, len(whole)):
+        return _sha256(whole), {_sha256(whole): ("json", whole)}
+    texts = [dump(part, sort_keys=True).encode("ascii") for part in parts.divided(plain)]
+    contents: Contents = {_sha256(text): ("json", text) for text in texts}
+    listed = dump({"$parts": list(contents)}).encode("ascii")
+    return _sha256(listed), {**contents, _sha256(listed): ("json", listed)}
+
+
 def inline(value: Any, *, sort_keys: bool = False) -> str:
     """`value` as one text that refers to nothing."""
     return dump(_Packer().plain(value, Any, ""), sort_keys=sort_keys)
@@ -67,7 +84,7 @@ def inline(value: Any, *, sort_keys: bool = False) -> str:
 
 def digest(value: Any) -> str:
     """sha256 of a mapping, whatever the order of its keys."""
-    return hashlib.sha256(inline(value, sort_keys=True).encode("ascii")).hexdigest()
+    return _sha256(inline(value, sort_keys=True).encode("ascii"))
 
 
 def unpack(text: str, load_content: LoadContent = _no_reference, load_series: LoadSeries = _no_reference) -> Any:
@@ -94,7 +111,7 @@ def shown(text: str) -> str:
 class _Packer:
     """Collects what is taken out of a value; None leaves it in."""
 
-    contents: dict[str, tuple[str, bytes]] | None = None
+    contents: Contents | None = None
     series: list[Series] | None = None
 
     def plain(self, value: Any, hint: Any, path: str) -> Any:
@@ -114,7 +131,9 @@ class _Packer:
 
     def _mapping(self, value: Mapping[Any, Any], path: str) -> dict[str, Any]:
         if self.contents is not None and value and path.rpartition("/")[2] in SHARED_NAMES:
-            return {"$json": self._take("json", inline(value, sort_keys=True).encode("ascii"))}
+            sha256, contents = shared(_Packer().plain(value, Any, ""))
+            self.contents.update(contents)
+            return {"$json": sha256}
         plain = {key: self.plain(item, Any, f"{path}/{key}") for key, item in value.items()}
         if all(isinstance(key, str) and not key.startswith("$") for key in plain):
             return plain
@@ -129,13 +148,12 @@ class _Packer:
     def _bytes(self, value: bytes) -> dict[str, str]:
         if self.contents is None:
             return {"$base64": base64.b64encode(value).decode("ascii")}
-        return {"$bytes": self._take("bytes", value)}
+        self.contents[_sha256(value)] = ("bytes", value)
+        return {"$bytes": _sha256(value)}
 
-    def _take(self, kind: str, content: bytes) -> str:
-        sha256 = hashlib.sha256(content).hexdigest()
-        assert self.contents is not None
-        self.contents[sha256] = (kind, content)
-        return sha256
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _hinted(value: tuple[Any, ...], hint: Any) -> Iterator[tuple[Any, Any]]:
@@ -167,6 +185,8 @@ def _restored(plain: Any, load_content: LoadContent, load_series: LoadSeries) ->
             return base64.b64decode(text)
         case ("$json" | "$bytes", sha256):
             return load_content(sha256)
+        case ("$parts", taken):
+            return parts.joined(load_content(sha256) for sha256 in taken)
         case ("$series", position):
             return load_series(position)
     return {key: inner(item) for key, item in plain.items()}

@@ -48,16 +48,16 @@ def loader(db: Database) -> codec.LoadContent:
 
     def load(sha256: str) -> Any:
         if sha256 not in seen:
-            seen[sha256] = _content(db, sha256)
+            kind, data = _content(db, sha256)
+            # Large content is in parts, which other content has as well: they are read by the same reader.
+            seen[sha256] = data if kind == "bytes" else codec.unpack(data.decode("ascii"), load)
         return seen[sha256]
 
     return load
 
 
-def _content(db: Database, sha256: str) -> Any:
+def _content(db: Database, sha256: str) -> tuple[str, bytes]:
     row = db.execute("SELECT kind, data FROM provenance WHERE sha256 = ?", (sha256,)).fetchone()
     if row is None:
         raise StoreError(f"content {sha256} is referred to but not stored", "restore the database from a copy")
-    kind, data = row
-    content = zlib.decompress(data)
-    return content if kind == "bytes" else codec.unpack(content.decode("ascii"))
+    return row[0], zlib.decompress(row[1])

@@ -248,7 +248,8 @@ TABLES: Mapping[str, Described] = {
         },
     ),
     "provenance": Described(
-        row="content stored once, by its sha256: environment, versions, origin, machine, method, conditions, patches",
+        row="content stored once, by its sha256: environment, versions, origin, machine, method, conditions, patches; "
+        "a large mapping is in parts, which others have as well, and a list of them",
         columns={
             "sha256": "of the content before compression",
             "kind": "json or bytes",

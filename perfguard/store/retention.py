@@ -80,7 +80,7 @@ def thin(db: Database, campaign: str, *, with_telemetry: bool) -> int:
 
 def _take_telemetry(db: Database, campaign: str) -> int:
     """Series of what was read of GPUs during launches, but for the median that `explain` compares. What was read before
-    and after them stays."""
+    and after them stays. Conditions have few keys, so that their content is never in parts."""
     read, taken_bytes = content.loader(db), 0
     for trial, text in db.execute(_WITH_CONDITIONS, (campaign,)).fetchall():
         record = json.loads(text)

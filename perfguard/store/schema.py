@@ -1,8 +1,9 @@
-"""Tables of results.db as numbered migrations. Reads and writes nothing but the schema.
+"""Tables of results.db as numbered migrations. What a migration does to stored rows lies in a module of its own.
 
 A released migration is never edited: a change is the next number.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from sqlite_utils import Database
 
 from perfguard import __version__
 from perfguard.errors import StoreError
+from perfguard.store.dividing import divide
 from perfguard.store.night_tables import NIGHTS
 from perfguard.store.views import QUESTIONS
 
@@ -21,7 +23,9 @@ APPLICATION_ID = 0x50475244
 class Migration:
     number: int
     name: str
-    statements: tuple[str, ...]
+    statements: tuple[str, ...] = ()
+    # After the statements, in the same transaction.
+    rewrite: Callable[[Database], None] | None = None
 
 
 FIRST_TABLES = (
@@ -190,6 +194,8 @@ MIGRATIONS = (
     Migration(number=4, name="machine readings", statements=MACHINE_READINGS),
     Migration(number=5, name="nights", statements=NIGHTS),
     Migration(number=6, name="views for common questions", statements=QUESTIONS),
+    # Not for the tables, which stay as they are: versions before would take the list of parts for the content.
+    Migration(number=7, name="large content in parts", rewrite=divide),
 )
 
 
@@ -255,5 +261,7 @@ def _apply(db: Database, migration: Migration) -> None:
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     for statement in migration.statements:
         db.execute(statement)
+    if migration.rewrite is not None:
+        migration.rewrite(db)
     db.execute("INSERT INTO migrations VALUES (?, ?, ?, ?)", (migration.number, migration.name, now, __version__))
     db.execute("INSERT OR IGNORE INTO meta VALUES ('created_at', ?), ('created_by', ?)", (now, __version__))
