@@ -248,7 +248,7 @@ class Asker:
     ) -> dict[str, Any]:
         if known:
             campaign = self.store.campaign(own_id)
-            return experiment.measure_to_verdict(campaign, self.repository, self.store, self.observer)
+            return experiment.measure_to_verdict(campaign, self.repository, self.store, self.observer, left_s)
         campaign = self._comparison(own_id, question, number, left_s or 0.0)
         return experiment.compare(campaign, self.repository, self.store, self.observer)
 

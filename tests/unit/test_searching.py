@@ -160,7 +160,7 @@ def test_an_interrupted_search_asks_no_question_twice(repository, store, monkeyp
 
     compared = scripted(monkeypatch, is_slow)
 
-    def go_on(campaign, repository, store, observer):
+    def go_on(campaign, repository, store, observer, budget_s=None):
         compared.append(campaign)
         verdict = {"outcome": "EQUIVALENT", "stopped": "", "metrics": [], "trials": {"ok": 8}}
         store.add_verdict(campaign.id, verdict)
@@ -180,6 +180,31 @@ def test_a_spent_budget_names_nothing_and_says_how_it_goes_on(repository, store,
     result = search(campaign, repository, store, Watcher())
     assert (result["outcome"], result["stopped"], result["found"]) == ("INCONCLUSIVE", "budget", [])
     assert result["next"] == f"perfguard explain --experiment --resume {campaign.id}"
+
+
+def test_a_question_that_is_gone_on_with_has_the_budget_of_today_not_what_was_left_of_the_first(
+    repository, store, monkeypatch
+):
+    a, b = side(repository, "then", 1.0, env={"NCCL_A": "1"}), side(repository, "now", 1.4)
+    campaign = plan_search(a, b, repository, replace(POLICY, budget_s=600.0))
+
+    def runs_out(campaign, repository, store, observer):
+        store.add_campaign(replace(campaign, policy={**campaign.policy, "budget_s": 0.01}))
+        verdict = {"outcome": "INCONCLUSIVE", "stopped": "budget", "metrics": [], "trials": {"ok": 0}}
+        store.add_verdict(campaign.id, verdict)
+        return verdict
+
+    monkeypatch.setattr(experiment, "compare", runs_out)
+    assert search(campaign, repository, store, Watcher())["stopped"] == "budget"
+    budgets = []
+
+    def go_on(campaign, repository, store, observer, budget_s=None):
+        budgets.append(budget_s)
+        return {"outcome": "EQUIVALENT", "stopped": "", "metrics": [], "trials": {"ok": 8}}
+
+    monkeypatch.setattr(experiment, "measure_to_verdict", go_on)
+    assert resume_search(campaign.id, repository, store, Watcher())["outcome"] == "NOT_REPRODUCIBLE"
+    assert budgets[0] > 500
 
 
 def test_what_cannot_be_set_is_said_and_nothing_measured(repository, store, monkeypatch):
