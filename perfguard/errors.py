@@ -7,6 +7,7 @@ PerfguardError                 what a user can act on: what happened, where, wha
 ├── HarnessError         (5)   perfguard itself, or something it rests on, failed
 │   ├── BuildError       (5)   the subject does not check out, build or import at a commit
 │   │   └── StorageError (5)   a folder that we need cannot be written: no fault of the commit
+│   ├── SupervisorError  (5)   the process over a measured one was killed: no fault of what it ran
 │   ├── StoreError       (5)   results.db cannot be read or written
 │   ├── BusyError        (5)   another measuring job holds this machine
 │   └── ClockError       (5)   a GPU refused to have its clocks set or told
@@ -68,6 +69,10 @@ class NotComparableError(PerfguardError):
 
 class HarnessError(PerfguardError):
     exit_code = EXIT_FAILURE
+
+
+class SupervisorError(HarnessError):
+    """Nothing of the trial it ran is known; everything before it is stored."""
 
 
 class BuildError(HarnessError):

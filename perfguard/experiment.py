@@ -33,7 +33,7 @@ from perfguard.stats.plan import build_order, builds_of, plan_block
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
 from perfguard.subject.workspace import open_workspace, sweep_leftovers
-from perfguard.unfinished import marked_if_interrupted
+from perfguard.unfinished import marked_if_interrupted, resume_command
 
 # Blocks planned beyond the longest comparison, to replace void ones.
 SPARE_SHARE = 0.5
@@ -147,7 +147,7 @@ def measure_to_verdict(
     clear_leftovers(observer)
     trials: list[Trial] = []
     with (
-        marked_if_interrupted(campaign, trials, store, f"perfguard compare --resume {campaign.id} --db {store.path}"),
+        marked_if_interrupted(campaign, trials, store, resume_command(campaign, store)),
         waiting_for_machine(campaign, observer, sm_mhz=calibrated_clock_mhz(campaign, store)) as machine,
         open_workspace() as workspace,
         launching(campaign, repository, workspace, machine) as launcher,

@@ -18,7 +18,7 @@ from typing import Any
 from perfguard import experiment
 from perfguard.campaign import Request, Wish, method_of, plan_campaign
 from perfguard.comparable import refuse_other_conditions
-from perfguard.errors import BuildError, Interrupted, NotComparableError, RevisionError, UsageError
+from perfguard.errors import BuildError, NotComparableError, RevisionError, UsageError
 from perfguard.experiment import Observer
 from perfguard.explain import NOW, stored_facts
 from perfguard.explaining import facts as f
@@ -32,6 +32,7 @@ from perfguard.stats.design import choose_design
 from perfguard.stats.search import Question, check_policy, step_policy
 from perfguard.store import Store
 from perfguard.subject.repository import Repository
+from perfguard.unfinished import end_search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,10 +193,7 @@ def _search(campaign: Campaign, repository: Repository, store: Store, observer: 
                 break
             answered.append(found)
     except BaseException as error:
-        store.set_status(campaign.id, "interrupted")
-        if isinstance(error, (Interrupted, KeyboardInterrupt)):
-            next_step = f"perfguard explain --experiment --resume {campaign.id} --db {store.path}"
-            raise Interrupted(f"interrupted; {len(answered)} questions are answered", next_step) from None
+        end_search(error, campaign, store, len(answered))
         raise
     result = search_json(campaign, answered, stopped=stopped)
     store.add_verdict(campaign.id, result)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from perfguard.errors import HarnessError
+from perfguard.errors import SupervisorError
 
 WARDEN = Path(__file__).with_name("warden.py")
 OWNER_VARIABLE = "PERFGUARD_OWNER"
@@ -93,7 +93,7 @@ class _Progress:
 
 
 def run_launch(launch: Launch) -> Launched:
-    """Raises HarnessError if the warden itself dies. On KeyboardInterrupt everything is ended, then it goes on."""
+    """Raises SupervisorError if the warden itself dies. On KeyboardInterrupt everything is ended, then it goes on."""
     now_s = time.monotonic()
     progress = _Progress(started_s=now_s, ready_s=None if launch.ready else now_s)
     warden = _start_warden(launch)
@@ -104,7 +104,7 @@ def run_launch(launch: Launch) -> Launched:
     finally:
         _end(warden, launch, progress)
     if progress.done is None:
-        raise HarnessError(f"the supervisor of a trial ended with code {warden.returncode}", "run it again")
+        raise SupervisorError(f"the supervisor of a trial ended with code {warden.returncode}", "run it again")
     return _launched(launch, progress, is_timed_out=is_timed_out)
 
 

@@ -7,13 +7,13 @@ from campaign_cases import campaign as campaign_case
 from subject_support import make_repository
 
 from perfguard import experiment
-from perfguard.errors import BuildError, Interrupted, NotComparableError, UsageError
+from perfguard.errors import BuildError, Interrupted, NotComparableError, StoreError, UsageError
 from perfguard.explaining.facts import Facts
 from perfguard.policy import Policy
 from perfguard.records import Arm
 from perfguard.report.search import search_markdown
 from perfguard.searching import StoredSide, plan_search, resume_search, search
-from perfguard.store import open_store
+from perfguard.store import Store, open_store
 from perfguard.subject.repository import open_repository
 
 POLICY = Policy(margin=0.05, max_blocks=4, max_confirm_blocks=4)
@@ -205,6 +205,25 @@ def test_a_question_that_is_gone_on_with_has_the_budget_of_today_not_what_was_le
     monkeypatch.setattr(experiment, "measure_to_verdict", go_on)
     assert resume_search(campaign.id, repository, store, Watcher())["outcome"] == "NOT_REPRODUCIBLE"
     assert budgets[0] > 500
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_full_disk_ends_with_the_command_that_resumes_the_search(repository, store, monkeypatch, is_marked):
+    """Also where nothing can be written any more, not even the mark."""
+    a, b = side(repository, "then", 1.0, env={"NCCL_A": "1"}), side(repository, "now", 1.4)
+
+    def full(*_):
+        if not is_marked:
+            monkeypatch.setattr(Store, "set_status", full)
+        raise StoreError("the disk is full", "free space")
+
+    scripted(monkeypatch, lambda arm: True, before=full)
+    campaign = plan_search(a, b, repository, POLICY)
+    with pytest.raises(StoreError, match="the disk is full") as stopped:
+        search(campaign, repository, store, Watcher())
+    step = f"free space, then perfguard explain --experiment --resume {campaign.id} --db {store.path}"
+    assert stopped.value.next_step == step
+    assert store.status(campaign.id) == ("interrupted" if is_marked else "running")
 
 
 def test_what_cannot_be_set_is_said_and_nothing_measured(repository, store, monkeypatch):
