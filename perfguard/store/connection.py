@@ -1,6 +1,7 @@
 """Opening and closing one SQLite file, transactions, and what its errors mean to a person. Knows no table."""
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,7 +107,7 @@ def _explanation(error: sqlite3.Error, path: Path, what_is_stored: Callable[[], 
         return StoreError(f"{path} is in use by another process and stayed locked: {error}", f"fuser -v {path}*")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return StoreError(
-            f"{path} cannot be written, disk or quota is full: {error}; {what_is_stored()}",
+            "; ".join(filter(None, (f"{path} cannot be written, disk or quota is full: {error}", what_is_stored()))),
             f"free space: df -h {path.parent}",
         )
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
@@ -114,7 +115,7 @@ def _explanation(error: sqlite3.Error, path: Path, what_is_stored: Callable[[], 
             f"{path} is not a database, or is cut off: {error}", "restore it from a copy, or name another --db"
         )
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        if _journal(path).exists():
+        if os.path.exists(_journal(path)):  # `Path.exists` raises where a name is too long
             copy = f"cp {path}* to a folder that can be written, and name that copy with --db"
             return StoreError(f"{path} was left in the middle of a run and cannot be completed here: {error}", copy)
         return StoreError(f"{path} cannot be opened: {error}", f"ls -ld {path.parent} {path}, or name another --db")

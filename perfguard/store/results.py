@@ -228,7 +228,7 @@ class Store:
         Raises StoreError when `path` exists. It appears whole or not at all.
         """
         target = Path(path)
-        if target.exists():
+        if os.path.lexists(target):  # `Path.exists` raises where a name is too long
             raise StoreError(f"{target} exists: an export never writes into a file", "name a file that is not there")
         with self.reading():
             wanted = bisects.with_linked(self.db, [campaigns.resolve(self.db, one) for one in ids])
@@ -238,7 +238,8 @@ class Store:
                 counts = exchange.copy(self.db, other.db, wanted, is_all=set(wanted) == set(campaigns.all_ids(self.db)))
             os.replace(partial, target)
         finally:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # where it could not be made, it cannot be removed: that is said already
+                partial.unlink(missing_ok=True)
         return counts
 
     def merge(self, other_path: str | Path) -> dict[str, int]:

@@ -69,6 +69,15 @@ def test_an_export_never_writes_into_a_file_that_is_there(tmp_path: Path) -> Non
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.db", "b.db"]
 
 
+@pytest.mark.parametrize("name", ["file/b.db", "x" * 250, "/proc/b.db"])
+def test_an_export_to_where_nothing_can_be_made_says_so(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with open_store(filled(tmp_path / "a.db"), read_only=True) as store, pytest.raises(StoreError) as refused:
+        store.export(["c-0001"], tmp_path / name)
+    assert refused.value.next_step
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.db", "file"]
+
+
 def test_merging_takes_over_what_is_new_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
     mine, other = filled(tmp_path / "a.db", ("c-0001",)), filled(tmp_path / "b.db", ("c-0002", "c-0003"))
     with open_store(mine) as store:
