@@ -53,7 +53,10 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        return int(app(args=arguments, prog_name="perfguard", standalone_mode=False) or 0)
+        code = int(app(args=arguments, prog_name="perfguard", standalone_mode=False) or 0)
+        if code == EXIT_INTERRUPTED:  # typer has taken a Ctrl-C that came before anything was measured
+            _show("interrupted", "")
+        return code
     except PerfguardError as error:
         from perfguard.report.next_step import located
 
@@ -71,6 +74,9 @@ def _run(arguments: list[str]) -> int:
         mute()
         return 0
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            _show(f"{error.filename}: {error.strerror}", "give a shorter name")
+            return EXIT_USAGE
         return _unwritten(error) if error.errno in UNWRITABLE else _failed(error)
     except Exception as error:
         return _failed(error)

@@ -161,7 +161,18 @@ def test_ctrl_c_before_anything_is_measured_ends_with_130(repository, capsys, mo
 
     monkeypatch.setattr("perfguard.subject.repository.open_repository", interrupt)
     assert cli.run(["compare", "HEAD", "HEAD", "--", "true"]) == 130
-    assert "Traceback" not in capsys.readouterr().err
+    assert capsys.readouterr().err.strip() == "error: interrupted"
+
+
+@pytest.mark.parametrize("words", [["runs", "--db"], ["merge"], ["explain", "latest", "--db"], ["report", "--site"]])
+def test_a_name_that_is_too_long_is_a_wrong_argument(repository, capsys, words):
+    cli.run(["compare", "HEAD", "HEAD", "-w", "fake", "--max-blocks", "2", "--margin", "50%", "--quiet"])
+    capsys.readouterr()
+    assert cli.run([*words, "x" * 300]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: xxx")
+    assert "File name too long" in said
+    assert "Traceback" not in said
 
 
 def test_the_version_and_the_first_steps_are_printed(capsys):
