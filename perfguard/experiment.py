@@ -146,6 +146,8 @@ def measure_to_verdict(
     """Measure until the verdict stands, for `budget_s` in place of the policy's. Raises Interrupted: how to resume."""
     clear_leftovers(observer)
     trials: list[Trial] = []
+    if not store.blocks(campaign.id):  # it ended before its blocks were written; drawn again they are the same
+        store.add_blocks(campaign.id, planned_blocks(campaign))
     with (
         marked_if_interrupted(campaign, trials, store, resume_command(campaign, store)),
         waiting_for_machine(campaign, observer, sm_mhz=calibrated_clock_mhz(campaign, store)) as machine,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 
 import pytest
@@ -162,6 +163,20 @@ def test_ctrl_c_before_anything_is_measured_ends_with_130(repository, capsys, mo
     monkeypatch.setattr("perfguard.subject.repository.open_repository", interrupt)
     assert cli.run(["compare", "HEAD", "HEAD", "--", "true"]) == 130
     assert capsys.readouterr().err.strip() == "error: interrupted"
+
+
+def test_a_comparison_that_ended_before_its_blocks_were_written_is_resumed(repository, capsys):
+    cli.run(["compare", "HEAD", "HEAD", "-w", "fake", "--max-blocks", "2", "--margin", "50%", "--quiet", "--db", "r.db"])
+    with sqlite3.connect("r.db") as db:
+        campaign, num_blocks = db.execute("SELECT campaign, count(*) FROM blocks").fetchone()
+        for table in ("verdicts", "samples", "trials", "blocks"):
+            db.execute(f"DELETE FROM {table}")
+    db.close()
+    assert cli.run(["compare", "--resume", campaign, "--quiet", "--db", "r.db"]) in (0, 3)
+    with sqlite3.connect("r.db") as db:
+        assert db.execute("SELECT count(*) FROM blocks").fetchone() == (num_blocks,)
+    db.close()
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["runs", "--db"], ["merge"], ["explain", "latest", "--db"], ["report", "--site"]])
