@@ -45,6 +45,7 @@ def search_json(campaign: Campaign, answered: Sequence[Answered], *, stopped: st
     toggled = settable(factors_of(campaign))
     found = tuple(toggled[k] for k in end.found)
     effect = _effect(answered)
+    is_turned = bool(answered) and answered[0].outcome is Outcome.IMPROVEMENT
     return {
         "schema": SCHEMA,
         "id": campaign.id,
@@ -52,7 +53,7 @@ def search_json(campaign: Campaign, answered: Sequence[Answered], *, stopped: st
         "created_at": campaign.created_at,
         "outcome": end.outcome,
         "exit_code": EXIT_CODES[end.outcome],
-        "sentence": _sentence(campaign, end, found, effect),
+        "sentence": _sentence(campaign, end, found, effect, is_turned=is_turned),
         "why": end.why,
         "of": list(campaign.method["of"]),
         "a": _side(campaign.arms[0]),
@@ -65,7 +66,7 @@ def search_json(campaign: Campaign, answered: Sequence[Answered], *, stopped: st
         "found": [factor.name for factor in found] if end.outcome == "EXPLAINED" else [],
         "candidates": [factor.name for factor in found] if end.outcome == "INCONCLUSIVE" else [],
         **effect,
-        "factors": [_factor(factor, end, found) for factor in factors_of(campaign)],
+        "factors": [_factor(factor, end, found, is_turned=is_turned) for factor in factors_of(campaign)],
         "not_toggled": list(campaign.method["not_toggled"]),
         "questions": [_question(one, toggled) for one in answered],
         "trials": sum(sum(one.comparison.get("trials", {}).values()) for one in answered),
@@ -89,7 +90,7 @@ def _effect(answered: Sequence[Answered]) -> dict[str, float | None]:
     return {name: primary.get(name) for name in ("slowdown", "ci_low", "ci_high")}
 
 
-def _factor(factor: Factor, end: End, found: Sequence[Factor]) -> dict[str, Any]:
+def _factor(factor: Factor, end: End, found: Sequence[Factor], *, is_turned: bool) -> dict[str, Any]:
     return {
         "name": factor.name,
         "kind": factor.kind,
@@ -97,16 +98,18 @@ def _factor(factor: Factor, end: End, found: Sequence[Factor]) -> dict[str, Any]
         "b": shown_value(factor, factor.value_b),
         "can_be_set": factor.can_be_set,
         "why_not": factor.why_not,
-        "verdict": _verdict(factor, end, found),
+        "verdict": _verdict(factor, end, found, is_turned=is_turned),
     }
 
 
-def _verdict(factor: Factor, end: End, found: Sequence[Factor]) -> str:
+def _verdict(factor: Factor, end: End, found: Sequence[Factor], *, is_turned: bool) -> str:
     if not factor.can_be_set:
         return "not toggled"
     if end.outcome == "EXPLAINED":
         return "makes the difference" if factor in found else "not needed for it"
-    return "makes none now" if end.outcome == "NOT_REPRODUCIBLE" else "candidate" if factor in found else "open"
+    if end.outcome == "NOT_REPRODUCIBLE":
+        return "open" if is_turned else "makes none now"
+    return "candidate" if factor in found else "open"
 
 
 def _question(one: Answered, toggled: Sequence[Factor]) -> dict[str, Any]:
@@ -128,12 +131,15 @@ def _question(one: Answered, toggled: Sequence[Factor]) -> dict[str, Any]:
     }
 
 
-def _sentence(campaign: Campaign, end: End, found: Sequence[Factor], effect: Mapping[str, float | None]) -> str:
+def _sentence(
+    campaign: Campaign, end: End, found: Sequence[Factor], effect: Mapping[str, float | None], *, is_turned: bool
+) -> str:
     stuck = [factor.name for factor in factors_of(campaign) if not factor.can_be_set]
     stuck += [one["name"] for one in campaign.method["not_toggled"]]
     rest = f" Not toggled, so neither blamed nor acquitted: {', '.join(stuck)}." if stuck else ""
     if end.outcome == "NOT_REPRODUCIBLE":
-        return f"Not reproducible: {end.why}. The earlier number stands alone.{rest}"
+        rests = "What makes it so was not searched." if is_turned else "The earlier number stands alone."
+        return f"Not reproducible: {end.why}. {rests}{rest}"
     if end.outcome == "INCONCLUSIVE":
         so_far = f" So far: {', '.join(factor.name for factor in found)}." if found else ""
         return f"Not settled: {end.why}.{so_far}{rest}"

@@ -122,6 +122,15 @@ def test_equal_now_is_not_reproducible_and_the_number_stands_alone(repository, s
     assert "The earlier number stands alone." in result["sentence"]
 
 
+def test_a_factor_is_not_acquitted_where_b_is_the_faster_one_now(repository, store, monkeypatch):
+    """`now` has no stored number, so that a slow run against it comes out the other way round."""
+    scripted(monkeypatch, lambda arm: arm.env.get("NCCL_PROTO") == "LL")
+    a, b = side(repository, "then", 1.4, env={"NCCL_PROTO": "LL"}), side(repository, "now", 1.0)
+    result = searched(a, replace(b, facts=replace(b.facts, values={})), repository, store)
+    assert (result["outcome"], [one["verdict"] for one in result["factors"]]) == ("NOT_REPRODUCIBLE", ["open"])
+    assert "B is the faster one. What makes it so was not searched." in result["sentence"]
+
+
 def test_the_faster_one_is_a_whatever_the_order(repository, store):
     slow, fast = side(repository, "x", 1.4, env={"NCCL_ALGO": "Tree"}), side(repository, "y", 1.0)
     campaign = plan_search(slow, fast, repository, POLICY)
