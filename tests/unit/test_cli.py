@@ -166,7 +166,8 @@ def test_ctrl_c_before_anything_is_measured_ends_with_130(repository, capsys, mo
 
 
 def test_a_comparison_that_ended_before_its_blocks_were_written_is_resumed(repository, capsys):
-    cli.run(["compare", "HEAD", "HEAD", "-w", "fake", "--max-blocks", "2", "--margin", "50%", "--quiet", "--db", "r.db"])
+    words = ["compare", "HEAD", "HEAD", "-w", "fake", "--max-blocks", "2", "--margin", "50%", "--quiet"]
+    cli.run([*words, "--db", "r.db"])
     with sqlite3.connect("r.db") as db:
         campaign, num_blocks = db.execute("SELECT campaign, count(*) FROM blocks").fetchone()
         for table in ("verdicts", "samples", "trials", "blocks"):
