@@ -28,6 +28,8 @@ NIGHTLY_KEYS = ("workloads", "reference", "budget", "only_changed", "bisect")
 
 # Where a value stood that no file held.
 COMMAND_LINE = "command line"
+# Options that are not called as their key is.
+OPTIONS = {"search_alpha": "--alpha", "sweep_alpha": "--alpha", "budget_s": "--budget"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +136,8 @@ def _check_range(policy: Policy, where: str) -> None:
     )
     for holds, key, allowed in checks:
         if not holds:
-            step = f"--{key.replace('_', '-')}" if where == COMMAND_LINE else f"{key} = {getattr(Policy(), key)}"
+            option = OPTIONS.get(key, f"--{key.replace('_', '-')}")
+            step = option if where == COMMAND_LINE else f"{key} = {getattr(Policy(), key)}"
             raise UsageError(f"{where}: {key} = {getattr(policy, key)!r} is not {allowed}", step)
 
 

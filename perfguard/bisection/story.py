@@ -6,6 +6,7 @@ Joins the edges with the pure decisions (state.py, verdict.py). Holds no formula
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -26,7 +27,7 @@ from perfguard.bisection.state import (
 )
 from perfguard.bisection.verdict import bisect_json, reading_json
 from perfguard.comparable import refuse_other_conditions
-from perfguard.errors import Interrupted, UsageError
+from perfguard.errors import Interrupted, StoreError, UsageError
 from perfguard.launching import Launcher
 from perfguard.policy import stored_policy
 from perfguard.pricing import calibrated_clock_mhz
@@ -107,8 +108,9 @@ def _to_verdict(job: Job) -> dict[str, Any]:
     except (Interrupted, KeyboardInterrupt) as error:
         job.store.set_status(job.id, "interrupted")
         raise Interrupted(str(error) or "interrupted", job.resume_command) from None
-    except (BrokenPipeError, SystemExit):  # nobody reads what it says any more
-        job.store.set_status(job.id, "interrupted")
+    except BaseException:  # a commit is gone, nobody reads what it says any more: the error tells
+        with suppress(StoreError):  # it may be the very reason
+            job.store.set_status(job.id, "interrupted")
         raise
 
 

@@ -3,11 +3,16 @@
 import json
 import signal
 import subprocess
+from types import SimpleNamespace
 
+import pytest
 from bisect_support import SECONDS, SHORT, bench, bisect, notes
 from cli_support import SHORT as SHORT_COMPARISON
 from cli_support import rows, wait_for
 from test_compare_interruption import photograph
+
+from perfguard.bisection import story
+from perfguard.errors import RevisionError, StoreError
 
 
 def merged(project, *commits, message="Merge side"):
@@ -224,6 +229,25 @@ def test_a_bisect_whose_progress_nobody_reads_any_more_is_left_as_interrupted(pr
     assert dict(rows(project.db, "SELECT kind, status FROM campaigns"))["bisect"] == "interrupted"
     (bisect_id,) = rows(project.db, "SELECT id FROM campaigns WHERE kind = 'bisect'")[0]
     assert json.loads(project.run("bisect", "--resume", bisect_id, "--json", "-", "--quiet", code=1).stdout)["culprit"]
+
+
+def test_a_bisect_that_an_error_ends_is_left_as_interrupted_too(monkeypatch):
+    """As when its commits are gone; a database that cannot be written hides nothing of the error."""
+    marked = []
+
+    def gone(job):
+        raise RevisionError("no commit", "git fetch")
+
+    def full(*status):
+        marked.append(status)
+        raise StoreError("full", "make room")
+
+    monkeypatch.setattr(story, "_searched", gone)
+    for set_status in (lambda *status: marked.append(status), full):
+        job = SimpleNamespace(id="b", store=SimpleNamespace(set_status=set_status))
+        with pytest.raises(RevisionError, match="no commit"):
+            story._to_verdict(job)
+    assert marked == [("b", "interrupted")] * 2
 
 
 def test_a_budget_ends_undecided_and_resuming_with_more_finds_it(project):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.config import load, parse_duration_s, parse_pairs, parse_params, parse_ratio, with_policy
+from perfguard.config import COMMAND_LINE, load, parse_duration_s, parse_pairs, parse_params, parse_ratio, with_policy
 from perfguard.errors import UsageError
 from perfguard.policy import Policy
 from perfguard.workloads import BUILT_IN
@@ -206,3 +206,10 @@ def test_a_gate_that_does_not_exist_or_cannot_be_so_is_refused(line, said, toml)
 
 def test_a_hook_on_machine_changes_is_read(toml):
     assert toml('[hooks]\non_machine_change = "mail-me"\n').hooks == {"on_machine_change": "mail-me"}
+
+
+@pytest.mark.parametrize(("key", "option"), [("search_alpha", "--alpha"), ("max_blocks", "--max-blocks")])
+def test_a_value_of_the_command_line_beyond_reason_names_its_option(key, option):
+    with pytest.raises(UsageError) as refused:
+        with_policy(Policy(), {key: 0}, COMMAND_LINE)
+    assert refused.value.next_step == option
