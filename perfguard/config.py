@@ -115,6 +115,7 @@ def _check_range(policy: Policy, where: str) -> None:
         (2 <= policy.max_confirm_blocks <= 40, "max_confirm_blocks", "between 2 and 40 blocks"),
         (0 <= policy.extension_share < 1, "extension_share", "0 (no extension) or a share of alpha below 1"),
         (0 <= policy.pause_share <= 1 and policy.pause_max_s >= 0, "pause_share", "between 0 and 1"),
+        (0 <= policy.build_luck_alpha <= 0.5, "build_luck_alpha", "between 0 (never asks) and 0.5"),
         (policy.confirm_builds in range(2, 121, 2), "confirm_builds", "an even number between 2 and 120"),
         (0 <= policy.slow_rate < 1, "slow_rate", "0 (not asked for) or a rate below 1"),
         (0 <= policy.floor_share < 1, "floor_share", "a share of the margin below 1"),

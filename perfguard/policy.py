@@ -47,16 +47,19 @@ class Policy:
     slow_rate: float = 0.0
     # Stop when the chance of any verdict at the end falls below this.
     futility: float = 0.05
-    # Fresh builds of each arm in stage two, by pairs: each of its first four blocks then runs every trial in a build
-    # of its own, so that what a rebuild alone does is part of the noise the order test is exact for. With 2 (for
-    # builds that are dear) one pair serves all blocks and is a placebo: both builds of an arm must agree. 120 is what
-    # the longest stage two takes with its spares: then no block uses a build again.
-    confirm_builds: int = 8
+    # Fresh builds of each arm in stage two, by pairs: every trial runs in a build of its own, so that what a rebuild
+    # alone does is part of the noise the order test is exact for. 120 is what the longest stage two takes with its
+    # spares: no block uses a build again. With 2 (for builds that are dear) one pair serves all blocks and is a
+    # placebo: both builds of an arm must agree.
+    confirm_builds: int = 120
     # Stage two runs unless a person says otherwise; without it a change ends as SUSPECT.
     is_confirmed: bool = True
     # Stage two keeps alpha by itself, for suspicions that may owe more to luck than their orders say: two modes of one
     # launch have one copy each, whose luck moves both trials of a mode. It takes four blocks then instead of three.
     confirms_alone: bool = False
+    # The same once launches of fresh builds are seen to differ more than launches of one build do, by an F test at this
+    # level: stage one, with one build of each arm, takes luck of a build for a change. 0 never asks.
+    build_luck_alpha: float = 0.05
     # Pause before each trial, as a share of the measured part, against neighbours with a period near the
     # trial's; and its cap.
     pause_share: float = 0.2
@@ -125,6 +128,6 @@ class Fitness:
 
 def stored_policy(values: Mapping[str, Any]) -> Policy:
     """The policy of a stored campaign. One stored before extensions existed spent all of its alpha at once, one stored
-    before values were clipped was judged by all as they are."""
+    before values were clipped was judged by all as they are, and none asked whether fresh builds differ."""
     gates = stored_gates(values.get("gates", {}))
-    return Policy(**{"extension_share": 0.0, "clip_spreads": 0.0, **values, "gates": gates})
+    return Policy(**{"extension_share": 0.0, "clip_spreads": 0.0, "build_luck_alpha": 0.0, **values, "gates": gates})

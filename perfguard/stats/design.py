@@ -4,9 +4,10 @@ A false report needs stage one to accuse a metric in one direction AND stage two
 So per metric and direction its chance is at most (sum of stage one's alphas) x (sum of stage two's), and over both
 directions and all primary metrics at most 2 x metrics x that product. Everything here keeps this within alpha less
 the share that `extension.py` may spend later. That holds where what moves values goes by the launch. Stage one runs one
-build of each arm, so that luck of a build as large as the margin makes it suspect nearly always. With `confirms_alone`
-stage two, in which every trial has its own build, therefore keeps within alpha by itself: the sum of its alphas over
-all primary metrics, once each, since a metric is accused in one direction.
+build of each arm, so that luck of a build as large as the margin makes it suspect nearly always. Where fresh builds are
+seen to differ (`placebo.fresh_builds_differ`), and always with `confirms_alone`, stage two, in which every trial has
+its own build, therefore keeps within alpha by itself: the sum of its own alphas over all primary metrics, once each,
+since a metric is accused in one direction.
 
 The rule (`benchmarks/verdicts/choose_design.py` simulates it beside others):
 - The first looks sit where a perfect separation is enough: after q1 and q2 blocks, with alpha 6^-q. Their total
@@ -18,8 +19,8 @@ The rule (`benchmarks/verdicts/choose_design.py` simulates it beside others):
   one looks as if it did not.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import log1p
 
 from perfguard.policy import Policy
@@ -37,11 +38,13 @@ STEP_GROWTH = 3
 class Design:
     """Alpha of each planned look, by number of blocks of that stage, per metric and direction.
 
-    Both are empty where the longest comparison allowed cannot report any change at this alpha.
+    Empty where the longest comparison allowed cannot report any change at this alpha. `own_looks`: of stage two where
+    it has to keep alpha by itself, some of its looks with at most the same alpha: to ask for them only withholds.
     """
 
     looks: Mapping[int, float]
     confirm_looks: Mapping[int, float]
+    own_looks: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,7 @@ class Rules:
     max_blocks: int
     max_confirm_blocks: int
     is_confirmed: bool
+    build_luck_alpha: float
     slow_rate: float
     design: Design
 
@@ -78,6 +82,7 @@ def rules_of(policy: Policy, num_primaries: int, slow_rate: float = 0.0) -> Rule
         max_blocks=policy.max_blocks,
         max_confirm_blocks=policy.max_confirm_blocks,
         is_confirmed=policy.is_confirmed,
+        build_luck_alpha=policy.build_luck_alpha,
         slow_rate=slow_rate,
         design=choose_design(policy, num_primaries),
     )
@@ -100,10 +105,8 @@ def choose_design(policy: Policy, num_primaries: int) -> Design:
     looks = _spend(first, policy.max_blocks, 6.0**-first * room**share)
     if policy.confirms_alone and policy.is_confirmed:
         return _confirmed_alone(looks, policy.max_confirm_blocks, 2 * bound)
-    return Design(
-        looks=looks,
-        confirm_looks=_spend(first_confirm, policy.max_confirm_blocks, 6.0**-first_confirm * room ** (1 - share)),
-    )
+    confirm_looks = _spend(first_confirm, policy.max_confirm_blocks, 6.0**-first_confirm * room ** (1 - share))
+    return Design(looks=looks, confirm_looks=confirm_looks, own_looks=_own_looks(confirm_looks, 2 * bound))
 
 
 def _confirmed_alone(looks: Mapping[int, float], max_blocks: int, alpha: float) -> Design:
@@ -111,7 +114,14 @@ def _confirmed_alone(looks: Mapping[int, float], max_blocks: int, alpha: float) 
     first = next((q for q in range(MIN_CONFIRM_BLOCKS, max_blocks + 1) if 6.0**-q <= alpha), None)
     if first is None:
         return Design(looks={}, confirm_looks={})
-    return Design(looks=looks, confirm_looks=_spend(first, max_blocks, alpha))
+    confirm_looks = _spend(first, max_blocks, alpha)
+    return Design(looks=looks, confirm_looks=confirm_looks, own_looks=confirm_looks)
+
+
+def _own_looks(confirm_looks: Mapping[int, float], alpha: float) -> dict[int, float]:
+    """Those of the shared looks at which a perfect separation passes, none with more than its shared alpha."""
+    own = _spend_over([look for look in confirm_looks if 6.0**-look <= alpha], alpha)
+    return {look: min(share, confirm_looks[look]) for look, share in own.items()}
 
 
 def _first_looks(policy: Policy, bound: float) -> tuple[int, int] | None:
@@ -134,7 +144,13 @@ def _share_of_stage_one(policy: Policy, firsts: tuple[int, int]) -> float:
 
 def _spend(first: int, last: int, alpha: float) -> dict[int, float]:
     """Spreads alpha over the looks of one stage; a look whose share no order can reach is left out."""
-    later = _later_looks(first, last)
+    return _spend_over([first, *_later_looks(first, last)], alpha)
+
+
+def _spend_over(looks: Sequence[int], alpha: float) -> dict[int, float]:
+    if not looks:
+        return {}
+    first, *later = looks
     spent = {first: 6.0**-first}
     rest = alpha - spent[first]
     for position, look in enumerate(later, start=1):

@@ -131,6 +131,11 @@ def own_builds(num_builds: int, *, is_confirmed: bool) -> Reason:
     return Reason(code="FRESH_BUILDS", text=text)
 
 
+def builds_differ() -> Reason:
+    text = "launches of fresh builds differ more than those of one build: fresh blocks had to show it by themselves"
+    return Reason(code="BUILDS_DIFFER", text=text)
+
+
 def builds_unknown() -> Reason:
     text = "the confirming blocks do not carry two builds of each side: per-build luck is not excluded"
     return Reason(code="BUILDS_UNKNOWN", text=text)

@@ -11,7 +11,7 @@ from perfguard.stats.effects import Series, as_ratio, series, weighted_estimate
 from perfguard.stats.equivalence import t_quantile
 from perfguard.stats.extension import Part
 from perfguard.stats.lottery import find_lottery, is_open
-from perfguard.stats.placebo import Placebo, build_numbers, num_fresh_builds
+from perfguard.stats.placebo import Placebo, build_numbers, fresh_builds_differ, num_fresh_builds
 from perfguard.stats.power import blocks_still_needed, smallest_detectable
 from perfguard.stats.stage_one import StageEnd, p_of
 from perfguard.stats.stage_two import ConfirmEnd, placebo_of
@@ -171,12 +171,14 @@ def _confirm_reasons(
     if state.two.kind == "placebo" and placebo is not None:
         return (reasons.placebo_failed(placebo, found.effect, rules.margin),)
     is_confirmed = state.two.kind == "confirmed"
-    builds = _builds_reason(placebo, num_fresh_builds(fresh, numbers), is_confirmed=is_confirmed)
+    builds = [_builds_reason(placebo, num_fresh_builds(fresh, numbers), is_confirmed=is_confirmed)]
+    if fresh_builds_differ(over, fresh, rules.build_luck_alpha):
+        builds.append(reasons.builds_differ())
     if is_confirmed:
         p = p_of(rules, fresh, direction, seed)
-        return (reasons.confirmed(fresh, direction, p), builds)
+        return (reasons.confirmed(fresh, direction, p), *builds)
     launches = _launch_reasons(rules, fresh, is_equivalent=state.two.kind == "refuted")
-    return (reasons.not_confirmed(suspected, found, num_blocks), builds, *launches)
+    return (reasons.not_confirmed(suspected, found, num_blocks), *builds, *launches)
 
 
 def _builds_reason(placebo: Placebo | None, num_builds: int, *, is_confirmed: bool) -> Reason:

@@ -10,7 +10,7 @@ from typing import Literal
 from perfguard.stats.design import MIN_CONFIRM_BLOCKS, Rules
 from perfguard.stats.effects import Estimate, Numbers, Series, clipped_estimate, first, weighted_estimate
 from perfguard.stats.lottery import find_lottery, is_open
-from perfguard.stats.placebo import Placebo, has_failed, has_one_pair, measure_placebo, passes
+from perfguard.stats.placebo import Placebo, fresh_builds_differ, has_failed, has_one_pair, measure_placebo, passes
 from perfguard.stats.power import chance_of_confirmation
 from perfguard.stats.stage_one import is_beyond_luck, may_be_equivalent, second_look
 
@@ -51,7 +51,7 @@ def end_of_stage_two(
     for q in range(MIN_CONFIRM_BLOCKS, num_blocks + 1):
         so_far = first(series, q)
         found = weighted_estimate(so_far)
-        alpha = rules.design.confirm_looks.get(q, 0.0)
+        alpha = _alpha_at(rules, q, so_far, suspected)
         has_crossed = has_crossed or is_beyond_luck(rules, so_far, found, direction, alpha, seed)
         placebo = placebo_of(so_far, builds_Q4[:q])
         moment = _Moment(
@@ -61,6 +61,12 @@ def end_of_stage_two(
         if kind != "open":
             return ConfirmEnd(kind=kind, at=q)
     return ConfirmEnd(kind="open", at=num_blocks)
+
+
+def _alpha_at(rules: Rules, q: int, fresh: Series, suspected: Series | None) -> float:
+    """Both stages share alpha, unless fresh builds differ: then the suspicion was luck and has nothing to share."""
+    is_luck = suspected is not None and fresh_builds_differ(suspected, fresh, rules.build_luck_alpha)
+    return (rules.design.own_looks if is_luck else rules.design.confirm_looks).get(q, 0.0)
 
 
 def placebo_of(series: Series, builds_Q4: Numbers) -> Placebo | None:
