@@ -17,6 +17,8 @@ from perfguard.stats.equivalence import t_quantile
 from perfguard.stats.plan import builds_of
 
 ALPHA = 0.025
+# Standard deviation of a trial with a build of its own, as a share of the margin: luck of less makes no suspicion.
+MATERIAL = 1 / 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +34,18 @@ class Placebo:
         return max(self.base_difference, self.head_difference)
 
 
-def fresh_builds_differ(suspected: Series, fresh: Series, alpha: float) -> bool:
+def fresh_builds_differ(suspected: Series, fresh: Series, alpha: float, margin: float) -> bool:
     """Whether two trials of an arm in one block differ more in `fresh`, each with a build of its own, than in
-    `suspected`, where they have the same: a one-sided F test on the mean squares of their differences.
+    `suspected`, where they have the same: a one-sided F test on the mean squares of their differences. And by enough
+    that luck of a build could be a change beyond the margin (logs).
 
     Blind to which arm is slower. Sees nothing where both builds of an arm are fast, and both of the other slow.
     """
     from scipy import special  # here: most commands judge no confirmation, and it takes 0.2 s
 
     (squares, num), (squares_one, num_one) = _pairs(fresh), _pairs(suspected)
-    if alpha == 0 or squares == 0:
+    # A difference of two trials has twice the variance of one.
+    if alpha == 0 or squares / num / 2 <= (MATERIAL * margin) ** 2:
         return False
     # Survival function of F(num, num_one) at f: the upper tail of its cumulative distribution.
     return squares_one == 0 or bool(special.fdtrc(num, num_one, squares / num / (squares_one / num_one)) <= alpha)

@@ -172,7 +172,7 @@ def _confirm_reasons(
         return (reasons.placebo_failed(placebo, found.effect, rules.margin),)
     is_confirmed = state.two.kind == "confirmed"
     builds = [_builds_reason(placebo, num_fresh_builds(fresh, numbers), is_confirmed=is_confirmed)]
-    if fresh_builds_differ(over, fresh, rules.build_luck_alpha):
+    if fresh_builds_differ(over, fresh, rules.build_luck_alpha, rules.margin):
         builds.append(reasons.builds_differ())
     if is_confirmed:
         p = p_of(rules, fresh, direction, seed)

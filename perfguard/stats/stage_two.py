@@ -65,7 +65,8 @@ def end_of_stage_two(
 
 def _alpha_at(rules: Rules, q: int, fresh: Series, suspected: Series | None) -> float:
     """Both stages share alpha, unless fresh builds differ: then the suspicion was luck and has nothing to share."""
-    is_luck = suspected is not None and fresh_builds_differ(suspected, fresh, rules.build_luck_alpha)
+    builds = (rules.build_luck_alpha, rules.margin)
+    is_luck = suspected is not None and fresh_builds_differ(suspected, fresh, *builds)
     return (rules.design.own_looks if is_luck else rules.design.confirm_looks).get(q, 0.0)
 
 
