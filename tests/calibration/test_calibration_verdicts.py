@@ -27,6 +27,7 @@ from benchmarks.verdicts.scenarios import ARM_DEPENDENT, GUARANTEED, iid
 from perfguard.policy import Policy
 from perfguard.records import BlockValues, Metric, Outcome
 from perfguard.stats.design import rules_of
+from perfguard.stats.plan import builds_text
 from perfguard.stats.sequential import decide
 
 REPORTS = (Outcome.REGRESSION, Outcome.IMPROVEMENT)
@@ -45,7 +46,7 @@ def blocks_of(policy, logs, is_head, builds):
             stage=1 if q < policy.max_blocks else 2,
             index=q,
             order="".join("B" if h else "A" for h in is_head[q]),
-            builds="".join(map(str, builds[q])),
+            builds=builds_text(builds[q].tolist()),
             values={METRIC.name: tuple(np.exp(logs[q]).tolist())},
         )
         for q in range(len(logs))

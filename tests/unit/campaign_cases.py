@@ -7,6 +7,7 @@ from typing import Any
 from perfguard.experiment import planned_blocks
 from perfguard.policy import Policy
 from perfguard.records import Arm, BlockPlan, Campaign, Metric, Reason, Revision, Trial, Workload
+from perfguard.stats.plan import builds_of
 
 SECONDS = Metric(name="seconds", unit="s", better="lower")
 # Two blocks of stage one, two of confirmation: the shortest comparison that can report a change.
@@ -75,7 +76,7 @@ def whole_block(plan: BlockPlan, seconds: Callable[[str], float]) -> list[Trial]
     """Four good trials; `seconds` gives the value by side."""
     sides = [side_of(plan, slot) for slot in range(4)]
     return [
-        trial(plan.stage, plan.index, slot, side, seconds(side), build=int(plan.builds[slot]))
+        trial(plan.stage, plan.index, slot, side, seconds(side), build=builds_of(plan.builds)[slot])
         for slot, side in enumerate(sides)
     ]
 
@@ -89,7 +90,7 @@ def measured(of: Campaign, seconds: Callable[[str], float], *, num_ones: int = 2
     trials = [first_run("base"), first_run("head")]
     ready = {1}
     for plan in (*plans_of(of)[:num_ones], *plans_of(of, 2)[:num_twos]):
-        for build in sorted({int(build) for build in plan.builds} - ready):
+        for build in sorted(set(builds_of(plan.builds)) - ready):
             trials += [first_run("base", build=build), first_run("head", build=build)]
             ready.add(build)
         trials += whole_block(plan, seconds)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from perfguard.experiment import planned_blocks
 from perfguard.judging import judge, last_attempts, may_retry, survey_blocks, verdict_json, with_stop
 from perfguard.records import Outcome, Reason
+from perfguard.stats.plan import builds_of
 
 FIRST_RUNS = [first_run("base"), first_run("head")]
 
@@ -171,7 +172,7 @@ def test_sides_that_loaded_the_same_content_of_a_changed_file_are_not_compared()
 
 def test_fresh_builds_are_checked_as_the_first_ones_are():
     asked = campaign()
-    fresh = max(int(build) for build in plans_of(asked, 2)[0].builds)
+    fresh = max(builds_of(plans_of(asked, 2)[0].builds))
     trials = [t for t in measured(asked, slower_head, num_twos=2) if t.id != f"first-head-{fresh}"]
     stray = first_run("head", build=fresh)
     place = {"engine": {"path": "/srv/repo/engine.py", "sha256": "head"}}
