@@ -2,9 +2,8 @@
 
 Three machines: builds made in turn are fast and slow in turn; each is a little slower than the one before; each has
 luck of its own. Every trial of a build has its build's part. The order in which builds are made is drawn, as
-`build_order` draws it, or always base, head, base, head. Beside the default policy stands the one for builds that
-differ, in which stage two keeps alpha by itself and no block uses a build again. Run as
-`python -m benchmarks.verdicts.builds`.
+`build_order` draws it, or always base, head, base, head. Beside the default policy stands the one in which stage two
+always keeps alpha by itself. Run as `python -m benchmarks.verdicts.builds`.
 """
 
 import sys
@@ -30,11 +29,14 @@ MACHINES: dict[str, Machine] = {
     "ageing": lambda places, size, _: size * places,
     "luck": lambda places, size, rng: size * rng.standard_normal(places.shape),
 }
-ALONE = Policy(confirms_alone=True, confirm_builds=120, max_confirm_blocks=14)
+ALONE = Policy(confirms_alone=True, max_confirm_blocks=14)
+# Before builds were compared: stage two shared alpha whatever they did, and used eight of them again.
+BEFORE = Policy(confirm_builds=8, build_luck_alpha=0.0)
 POLICIES = {
-    "eight builds a side, alpha together": Policy(),
-    "one pair of builds, alpha together": Policy(confirm_builds=2),
-    "a pair of builds a block, alone": ALONE,
+    "default": Policy(),
+    "as before": BEFORE,
+    "one pair of builds": Policy(confirm_builds=2),
+    "alone": ALONE,
     "one pair of builds, alone": replace(ALONE, confirm_builds=2),
 }
 HEADS = np.array([[slot in pair for slot in range(4)] for pair in HEAD_SLOTS], dtype=int)

@@ -45,6 +45,14 @@ def test_stage_two_keeps_alpha_by_itself_where_it_is_asked_to():
     assert one.looks == choose_design(Policy(), 1).looks
 
 
+@pytest.mark.parametrize(("alpha", "num_primaries", "max_blocks"), CASES)
+def test_where_builds_differ_stage_two_keeps_alpha_by_itself_at_looks_it_has_anyway(alpha, num_primaries, max_blocks):
+    design = choose_design(Policy(alpha=alpha, max_blocks=max_blocks, max_confirm_blocks=max_blocks), num_primaries)
+    assert num_primaries * sum(design.own_looks.values()) <= alpha * (1 + 1e-12)
+    assert all(spent <= design.confirm_looks[look] for look, spent in design.own_looks.items()), "it only withholds"
+    assert all(spent >= 6.0**-look * (1 - 1e-12) for look, spent in design.own_looks.items())
+
+
 def test_what_is_never_confirmed_suspects_as_before():
     short = {"is_confirmed": False, "max_blocks": 3, "max_confirm_blocks": 3}
     assert choose_design(Policy(**short, confirms_alone=True), 1) == choose_design(Policy(**short), 1)

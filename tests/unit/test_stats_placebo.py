@@ -1,12 +1,14 @@
 import math
 
 import pytest
+import scipy.stats
 from stats_cases import LATENCY, block
 
 from perfguard.stats.effects import series
 from perfguard.stats.placebo import (
     Placebo,
     build_numbers,
+    fresh_builds_differ,
     has_failed,
     has_one_pair,
     measure_placebo,
@@ -92,3 +94,37 @@ def test_identical_values_have_a_placebo_of_zero():
     same = [logs("ABBA", "1122", [0.0, 0.1, 0.1, 0.0])] * 2
     found = measure(same)
     assert (found.largest, found.half_width) == (0.0, 0.0)
+
+
+def pairs(gaps, effect=0.0):
+    """Blocks ABBA in which the two trials of base, and those of head, lie so far apart."""
+    made = [logs("ABBA", "1122", [0.0, effect, effect + gap, gap]) for gap in gaps]
+    return series(LATENCY, made)
+
+
+ONE = [0.004, -0.003, 0.005, 0.002]  # stage one: a launch varies by some tenths of a percent
+
+
+@pytest.mark.parametrize(("gap", "alpha"), [(0.02, 0.02), (0.02, 1e-6), (0.012, 0.02), (0.012, 1e-4)])
+def test_fresh_builds_differ_where_an_f_test_says_so(gap, alpha):
+    fresh = [gap, -gap, gap]
+    # Each block gives two differences, base's and head's: 6 and 8 of them.
+    ratio = (sum(g * g for g in fresh) / 3) / (sum(g * g for g in ONE) / 4)
+    expected = scipy.stats.f.sf(ratio, 6, 8) <= alpha
+    assert fresh_builds_differ(pairs(ONE), pairs(fresh), alpha, MARGIN) == expected
+
+
+def test_builds_are_not_asked_where_their_luck_cannot_make_a_suspicion_and_never_at_level_0():
+    # Standard deviation of a trial: gap / sqrt(2). A third of ln(1.02) is 0.0066.
+    assert not fresh_builds_differ(pairs([1e-6] * 2), pairs([0.009] * 3), 0.02, MARGIN)
+    assert fresh_builds_differ(pairs([1e-6] * 2), pairs([0.010] * 3), 0.02, MARGIN)
+    assert not fresh_builds_differ(pairs([1e-6] * 2), pairs([0.5] * 3), 0.0, MARGIN)
+
+
+def test_a_stage_one_without_any_noise_leaves_no_doubt():
+    assert fresh_builds_differ(pairs([0.0, 0.0]), pairs([0.02] * 3), 0.02, MARGIN)
+    assert not fresh_builds_differ(pairs([0.0, 0.0]), pairs([0.0] * 3), 0.02, MARGIN)
+
+
+def test_which_arm_is_slower_does_not_matter():
+    assert not fresh_builds_differ(pairs(ONE, effect=0.3), pairs(ONE, effect=-0.3), 0.02, MARGIN)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfguard.policy import Policy
+from perfguard.policy import Policy, stored_policy
 from perfguard.stats.design import rules_of
 from perfguard.stats.effects import series_of_logs, weighted_estimate
 from perfguard.stats.stage_one import end_of_stage_one, is_beyond_luck
@@ -83,3 +83,23 @@ def test_confirmation_ends_with_its_last_block():
     wobbling = [0.05, -0.05, 0.06, -0.04]
     assert two(wobbling[:3], rules=rules).kind == "open"
     assert two(wobbling, rules=rules).kind == "unconfirmed"
+
+
+def ends_with(fresh_gap, *, rules=RULES):
+    """Stage two of a clear effect whose trials lie `fresh_gap` apart in an arm; those of the suspicion 0.002."""
+    logs = np.array([[0.0, 0.2, 0.2 + fresh_gap, fresh_gap]] * 10)
+    fresh, own = series_of_logs(logs, np.array([ABBA] * 10)), np.arange(40).reshape(10, 4)
+    suspected = series_of_logs(np.array([[0.0, 0.2, 0.202, 0.002]] * 2), np.array([ABBA] * 2))
+    return end_of_stage_two(rules, fresh, own, 1, seed=0, suspected=suspected)
+
+
+def test_a_suspicion_whose_fresh_builds_differ_is_confirmed_by_stage_two_alone():
+    # Perfectly separated: 1/6^3 is within stage two's share of alpha, 1/6^5 within alpha by itself.
+    assert (ends_with(0.002).kind, ends_with(0.002).at) == ("confirmed", 3)
+    assert (ends_with(0.05).kind, ends_with(0.05).at) == ("confirmed", 5)
+
+
+def test_a_stored_comparison_that_did_not_ask_is_judged_as_it_was():
+    before = rules_of(stored_policy({"alpha": 0.001}), 1)
+    assert (before.build_luck_alpha, RULES.build_luck_alpha) == (0.0, 0.02)
+    assert ends_with(0.05, rules=before).at == 3
