@@ -59,7 +59,7 @@ class Policy:
     confirms_alone: bool = False
     # The same once launches of fresh builds are seen to differ more than launches of one build do, by an F test at this
     # level: stage one, with one build of each arm, takes luck of a build for a change. 0 never asks.
-    build_luck_alpha: float = 0.05
+    build_luck_alpha: float = 0.02
     # Pause before each trial, as a share of the measured part, against neighbours with a period near the
     # trial's; and its cap.
     pause_share: float = 0.2
