@@ -235,5 +235,5 @@ def _meanwhile(store: Store, known: Facts, repository: Repository | None, since:
         return None
     try:
         return timeline(repository, since)
-    except UsageError:  # the older run is a second old
+    except UsageError:  # the older run is dated later than now
         return None

@@ -1,6 +1,8 @@
 """What happened to the user's repository since then: reflog, stashes, commits that nothing names, files. Reads only."""
 
+import re
 import time
+from datetime import datetime
 from pathlib import Path
 
 from perfguard.errors import UsageError
@@ -12,6 +14,8 @@ from perfguard.subject.worktree import STATUS, read_status
 # Seconds since 1970, and what happened.
 Event = tuple[float, str]
 FSCK_LIMIT_S = 10.0
+# As results are stamped: with the second and the zone.
+STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?\+\d\d:\d\d$")
 MAX_COMMITS = 20
 SHOWN_FILES = 6
 
@@ -19,8 +23,11 @@ SHOWN_FILES = 6
 def moment(folder: Path, words: str) -> float:
     """A moment as git reads it ("yesterday 17:00", "2 weeks ago", ISO 8601), in seconds since 1970.
 
-    Raises UsageError where git reads nothing in it: it then silently means now.
+    Raises UsageError where git reads nothing in it: it then silently means now. A whole time stamp is read here, so
+    that one of this very second is not taken for that.
     """
+    if STAMP.match(words) and (stamped := datetime.fromisoformat(words).timestamp()) <= time.time():
+        return stamped
     answer = ask_git(folder, "rev-parse", f"--since={words}")
     seconds = float(answer.text.removeprefix("--max-age=")) if answer.text.startswith("--max-age=") else time.time()
     if seconds > time.time() - 1:

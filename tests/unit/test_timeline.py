@@ -3,6 +3,7 @@
 import hashlib
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -69,6 +70,8 @@ def test_what_is_older_than_the_moment_is_unchanged(repo):
 
 def test_moments_are_read_as_git_reads_them_and_nonsense_is_an_error(repo):
     assert subject.moment(repo, "2026-01-02T03:04:05+00:00") == 1767323045.0  # date -u -d ... +%s
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    assert subject.moment(repo, now) == datetime.fromisoformat(now).timestamp(), "of this second, and a moment"
     assert subject.moment(repo, "yesterday") == pytest.approx(time.time() - DAY_S, abs=5)
     for words in ("no moment at all", "tomorrow"):
         with pytest.raises(UsageError, match="no moment in the past"):
