@@ -67,6 +67,7 @@ def test_what_another_process_measured_while_this_one_waited_is_not_measured_aga
     monkeypatch.setattr(experiment, "waiting_for_machine", after_another)
     monkeypatch.setattr(experiment, "clear_leftovers", lambda observer: None)
     monkeypatch.setattr(experiment, "calibrated_clock_mhz", lambda campaign, store: 0)
+    monkeypatch.setattr(experiment, "planned_blocks", lambda campaign: [])
     monkeypatch.setattr(experiment, "_measure_until_decided", measured)
     monkeypatch.setattr(experiment, "conclude", lambda session, stopped: {})
     experiment.measure_to_verdict(store.campaign("c-0002"), None, store, None, budget_s=90.0)
