@@ -97,8 +97,9 @@ def kill_at_random(box, count):
         box.start(*arguments).wait()
         spans[arguments] = 1.1 * (time.monotonic() - began_s)
         box.run("clocks", "restore")
-    num_killed = 0
-    for number in range(count):
+    num_killed = number = 0
+    # On a machine that was busier when the span was taken, most have ended before they are killed: then there are more.
+    while number < count or (num_killed <= count / 4 and number < 4 * count):
         arguments = (RUN, KEEP)[number % 2]
         num_killed += killed_at(box, arguments, draw.uniform(0.0, spans[arguments]))
         kept = [state for state in box.left() if state["is_kept"]]
@@ -106,7 +107,8 @@ def kill_at_random(box, count):
             assert arguments is KEEP
             box.run("clocks", "restore")
         assert box.left() == []
-        assert cards(box.script) == [FREE, FREE], f"after {number + 1} kills"
+        number += 1
+        assert cards(box.script) == [FREE, FREE], f"after {number} kills"
     assert was_ever_locked(box.script)
     assert num_killed > count / 4
 
