@@ -80,7 +80,7 @@ class Session:
 
     @property
     def _is_one_graph(self) -> bool:
-        """Whether a whole cycle is enqueued by accept(): between two graphs the device would pause."""
+        """Whether a whole cycle is enqueued by accept()."""
         is_divided = self.with_marks or self.pathologies.verify_outside_graph
         return self.graphs is not None and self.run_ahead > 0 and not is_divided
 
@@ -206,7 +206,7 @@ class Session:
         """Frees the graphs, then ends the process group if this session created it: NCCL waits for graphs for ever."""
         if self.graphs is not None:
             self.synchronize()
-            self.graphs.let_go()
+            self.graphs.release()
         leave_group(self.group)
 
     def _prefill(self, index: int, prompt: Sequence[int], mode: Mode) -> Tensor:

@@ -32,7 +32,7 @@ class Graphs:
         graph.replay()
         return stamps
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Frees all of them, and what they hold on to: NCCL's communicator is never destroyed while one is left."""
         while self.captured:
             _, (graph, _stamps) = self.captured.popitem()

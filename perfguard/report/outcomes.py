@@ -130,7 +130,7 @@ def reasons(comparison: Mapping[str, Any]) -> list[str]:
 def speculation(comparison: Mapping[str, Any]) -> list[str]:
     """Two lines a speculative mode: accept length first, since another one is a change of function, then what part of
     the slowdown is whose. None in comparisons stored before modes were taken apart. Where the modes themselves are
-    compared: the gate and what speculation costs."""
+    compared: the gate and what speculation costs. Then the parts of a step of every mode that changed."""
     lines = speculate.lines(comparison)
     for found in comparison.get("speculation", ()):
         length, alpha = found["accept_length"], float(comparison["alpha"])

@@ -85,7 +85,7 @@ def test_a_public_report_names_no_host_path_person_or_message():
     whole = comparison(
         head=arm("HEAD", "c" * 40, "secret project", env={"CACHE": "/home/ann/cache"}),
         machine={"host": {"hostname_sha256": "5bce98f7", "kernel": "Linux 6.1"}, "gpu": {"gpus": [{"uuid": "GPU-1"}]}},
-        reasons=[{"code": "x", "text": "ann@box.example.org said 10.1.2.3 of https://box/x lost /tmp/c4/work/log"}],
+        reasons=[{"code": "x", "text": "ann@box.example.org said 10.1.2.3 of https://box/x lost /tmp/c4/run/log"}],
     )
     redacted = str(public(whole))
     for secret in ("ann@", "ann/", "secret project", "5bce98f7", "GPU-1", "10.1.2.3", "box", "/tmp", "/home"):
