@@ -91,8 +91,8 @@ def add_attention(
 def run_shared(
     expert: SwiGLU, x_RH: Tensor, h_RH: Tensor, squares_RP: Tensor | None, eps: float, ops: Ops
 ) -> Tensor:
-    both_RX = ops.norm_linear(x_RH, h_RH, expert.gate_up_proj.weight, eps, x_RH.dtype, squares_RP)
-    return ops.norm_linear(ops.gated(both_RX), None, expert.down_proj.weight, 0.0, x_RH.dtype)
+    a_RI = ops.gated_linear(x_RH, h_RH, expert.gate_up_proj.weight, eps, squares_RP)
+    return ops.norm_linear(a_RI, None, expert.down_proj.weight, 0.0, x_RH.dtype)
 
 
 def heads_of(attention: Attention) -> Heads:
@@ -128,10 +128,9 @@ def fused_draft(draft: Draft, embed_tokens: nn.Embedding, cache: KVCache, rope: 
     def forward(
         tokens_BT: Tensor, feature_BTH: Tensor, starts_B: Tensor, num_slots: int, row_B: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        x_RW, h_RH = ops.join(tokens_BT.flatten(), embed_tokens.weight, feature_BTH.flatten(0, 1), norms)
+        x_RW, h_BH = ops.join(tokens_BT.flatten(), embed_tokens.weight, feature_BTH.flatten(0, 1), norms, row_B)
         qkv_RX = ops.norm_linear(x_RW, None, layer.self_attn.qkv_proj.weight, 0.0, x_RW.dtype)
-        o_RN = ops.attend(qkv_RX, cache, starts_B, rope, heads_of(layer.self_attn))
-        o_BN, h_BH = (o_RN, h_RH) if row_B is None else ops.take(o_RN, h_RH, row_B)
+        o_BN = ops.attend(qkv_RX, cache, starts_B, rope, heads_of(layer.self_attn), row_B)
         x_BH, squares_BP = finish_layer(draft, o_BN, h_BH, ops)
         logits_BD = ops.norm_linear(x_BH, h_BH, draft.head.weight, draft.norm.eps, h_BH.dtype, squares_BP)
         if draft.config.norm_output:
@@ -146,9 +145,9 @@ def finish_layer(draft: Draft, o_BN: Tensor, h_BH: Tensor, ops: Ops) -> tuple[Te
     layer, norm = draft.midlayer, draft.midlayer.post_attention_layernorm
     residual = Residual(h_RH=h_BH, gamma_H=norm.weight)
     x_BH, squares_BP = ops.add_linear(o_BN, layer.self_attn.o_proj.weight, residual)
-    both_BX = ops.norm_linear(x_BH, h_BH, layer.mlp.gate_up_proj.weight, norm.eps, x_BH.dtype, squares_BP)
+    a_BI = ops.gated_linear(x_BH, h_BH, layer.mlp.gate_up_proj.weight, norm.eps, squares_BP)
     residual = Residual(h_RH=h_BH, gamma_H=draft.norm.weight)
-    return ops.add_linear(ops.gated(both_BX), layer.mlp.down_proj.weight, residual)
+    return ops.add_linear(a_BI, layer.mlp.down_proj.weight, residual)
 
 
 def lay_out_for_kernels(moe: MoE) -> None:

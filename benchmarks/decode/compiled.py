@@ -60,6 +60,7 @@ def call_all(widths: Widths, num_rows: int) -> None:
     _, squares_RP = ops.add_down(a_SRI, i.down_HEI, routing, replace(i.residual, tap_RH=i.x_RH))
     ops.best(ops.norm_linear(i.x_RH, i.h_RH, i.lm_head_VH, 1e-6, torch.float32, squares_RP))
     ops.add(i.x_RH, i.residual)
+    ops.gated_linear(i.x_RH, i.h_RH, i.qkv_XH, 1e-6, squares_RP)
     call_those_of_a_cycle(i, num_rows, ops)
 
 
@@ -69,9 +70,8 @@ def call_those_of_a_cycle(i: Inputs, num_rows: int, ops: Ops) -> None:
     )
     ops.append(sequences, sequences.length_B, 256)
     if num_rows > 1:
-        ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms)
-        ops.take(i.o_RN, i.h_RH, sequences.read_row_B)
-        ops.gated(i.qkv_RX)
+        ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms, sequences.read_row_B)
+        ops.attend(i.qkv_RX, i.cache, i.length_B, i.rope, i.heads, sequences.read_row_B)
         ops.accept(sequences, 256)
         ops.accept(sequences, 256, rates_K=torch.empty(num_rows - 1, dtype=torch.float64))
 

@@ -75,7 +75,7 @@ def checks(i: Inputs, widths: Widths, device: torch.device, num_rows: int) -> li
         "embed": lambda ops: with_squares(*ops.embed(i.tokens_R, i.lm_head_VH, i.residual.gamma_H)),
         "join": lambda ops: ops.join(i.tokens_R, i.lm_head_VH, i.h_RH, i.draft_norms),
         "add": lambda ops: added(i, lambda residual: ops.add(i.x_RH, residual)),
-        "gated": lambda ops: (ops.gated(i.qkv_RX),),
+        "gated_linear": lambda ops: (ops.gated_linear(i.x_RH, i.h_RH, i.qkv_XH, EPS, squares_RP),),
         "best": lambda ops: (ops.best(logits_RV),),
     }
     return [

@@ -79,9 +79,9 @@ def attended(best, total, o, k, v, q, is_seen):
 
 @triton.jit
 def attend_kernel(
-    qkv_ptr, k_ptr, v_ptr, length_ptr, cos_ptr, sin_ptr, q_norm_ptr, k_norm_ptr, o_ptr, eps, num_slots,
+    qkv_ptr, k_ptr, v_ptr, length_ptr, cos_ptr, sin_ptr, q_norm_ptr, k_norm_ptr, row_ptr, o_ptr, eps, num_slots,
     T: tl.constexpr, BLOCK_T: tl.constexpr, N: tl.constexpr, G: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    S: tl.constexpr, HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
+    S: tl.constexpr, HAS_NORM: tl.constexpr, HAS_ROW: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     n, b, t = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     g = n // (N // G)
@@ -114,20 +114,27 @@ def attend_kernel(
     for s0 in range(S, length, S):
         k, v = cached_rows(k_ptr, v_ptr, cache, s0 + s, length, D, BLOCK_D)
         best, total, o = attended(best, total, o, k, v, q, s0 + s < length)
-    tl.store(o_ptr + (b * T + t) * (N * D) + n * D + d, o / total, mask=d < D)
+    if HAS_ROW:
+        end = tl.where(tl.load(row_ptr + b) == t, D, 0)
+        tl.store(o_ptr + (b * N + n) * D + d, o / total, mask=d < end)
+    else:
+        tl.store(o_ptr + ((b * T + t) * N + n) * D + d, o / total, mask=d < D)
 
 
-def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: Heads) -> Tensor:
+def attend(
+    qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: Heads, row_B: Tensor | None = None
+) -> Tensor:
     batch = len(length_B)
     num_rows = len(qkv_RX) // batch
-    o_RX = torch.empty(len(qkv_RX), heads.num_heads * heads.head_dim, dtype=qkv_RX.dtype, device=qkv_RX.device)
+    num_read = len(qkv_RX) if row_B is None else batch
+    o_RX = torch.empty(num_read, heads.num_heads * heads.head_dim, dtype=qkv_RX.dtype, device=qkv_RX.device)
     has_norm = heads.q_norm_D is not None
     norms = (heads.q_norm_D, heads.k_norm_D) if has_norm else (qkv_RX, qkv_RX)
     attend_kernel[(heads.num_heads, batch, num_rows)](
-        qkv_RX, cache.k_BGPD, cache.v_BGPD, length_B, rope.cos_PD, rope.sin_PD, *norms, o_RX, heads.norm_eps,
-        cache.k_BGPD.shape[2],
+        qkv_RX, cache.k_BGPD, cache.v_BGPD, length_B, rope.cos_PD, rope.sin_PD, *norms,
+        length_B if row_B is None else row_B, o_RX, heads.norm_eps, cache.k_BGPD.shape[2],
         T=num_rows, BLOCK_T=power_of_two(num_rows), N=heads.num_heads, G=heads.num_kv_heads, D=heads.head_dim,
-        BLOCK_D=power_of_two(heads.head_dim), S=BLOCK_S, HAS_NORM=has_norm, num_warps=NUM_WARPS,
-        **launch_options(qkv_RX),
+        BLOCK_D=power_of_two(heads.head_dim), S=BLOCK_S, HAS_NORM=has_norm, HAS_ROW=row_B is not None,
+        num_warps=NUM_WARPS, **launch_options(qkv_RX),
     )  # fmt: skip
     return o_RX

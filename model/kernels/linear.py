@@ -8,18 +8,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from model.kernels.dots import Norm, launch_dots, slices
 from model.kernels.ops import Residual
 from model.kernels.parts import (
     chunk,
     inverse_rms,
     launch_options,
     row_sums,
-    scale_of_squares,
     tap_of,
     wait_for_others,
 )
-from model.kernels.shared import launch_shared, slices
-from model.kernels.tuning import DotTile, Tile, linear_tile, power_of_two
+from model.kernels.tuning import Tile, linear_tile, power_of_two
 
 
 @triton.jit
@@ -52,34 +51,6 @@ def linear_kernel(
 
 
 @triton.jit
-def linear_dot_kernel(
-    x_ptr, w_ptr, scale_ptr, y_ptr, N, R, eps,
-    K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr, P: tl.constexpr,
-    BLOCK_P: tl.constexpr, HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    """y alone, on tensor cores. scale: squares_RP of h, or with P = 0 what was made of them, 1 / rms(h)."""
-    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
-    k = tl.arange(0, BLOCK_K)
-    w_ptrs = w_ptr + tl.minimum(n, N - 1).to(tl.int64)[:, None] * K + k[None, :]
-    wait_for_others(EARLY)
-    if HAS_NORM and P:
-        scale = scale_of_squares(scale_ptr, eps, r, R, K, P, BLOCK_P)
-    elif HAS_NORM:
-        scale = tl.load(scale_ptr + r, mask=r < R, other=0.0)
-    x_ptrs = x_ptr + r[None, :] * K + k[:, None]
-    y = tl.zeros([BLOCK_N, BLOCK_R], tl.float32)
-    for k0 in range(0, K, BLOCK_K):
-        w = tl.load(w_ptrs + k0, eviction_policy="evict_first")
-        y = tl.dot(w, tl.load(x_ptrs + k0, mask=(r < R)[None, :], other=0.0), y, input_precision="ieee")
-    is_inside = (n < N)[:, None] & (r < R)[None, :]
-    places = r[None, :] * N + n[:, None]
-    if HAS_NORM:
-        y = y * scale[None, :]
-    tl.store(y_ptr + places, y, mask=is_inside)
-
-
-@triton.jit
 def inverse_rms_kernel(h_ptr, scale_ptr, eps, H: tl.constexpr, BLOCK_H: tl.constexpr, EARLY: tl.constexpr):
     wait_for_others(EARLY)
     r = tl.program_id(0)
@@ -100,11 +71,9 @@ def norm_linear(
     tile = linear_tile(num_rows, num_outputs, size)
     if isinstance(tile, Tile):
         launch(x_RH, weight_NH, y_RN, tile, h_RH=h_RH, eps=eps)
-    elif h_RH is None and tile.split > 1:
-        launch_shared(arrived_X, slices(x_RH, weight_NH, tile.split), y_RN, tile, None)
-    else:
-        scale = inverse_rms_of(h_RH, eps) if squares_RP is None and h_RH is not None else squares_RP
-        launch_dot(x_RH, weight_NH, y_RN, tile, scale=scale, eps=eps)
+        return y_RN
+    norm = None if h_RH is None else norm_of(h_RH, eps, squares_RP)
+    launch_dots(arrived_X, slices(x_RH, weight_NH, tile.split), y_RN, tile, norm=norm)
     return y_RN
 
 
@@ -118,7 +87,8 @@ def add_linear(
     if isinstance(tile, Tile):
         launch(x_RN, weight_HN, x_RH, tile, residual=residual)
         return x_RH, None
-    return x_RH, launch_shared(arrived_X, slices(x_RN, weight_HN, tile.split), x_RH, tile, residual)
+    slots = slices(x_RN, weight_HN, tile.split)
+    return x_RH, launch_dots(arrived_X, slots, x_RH, tile, residual=residual)
 
 
 def launch(
@@ -144,18 +114,8 @@ def launch(
     )  # fmt: skip
 
 
-def launch_dot(
-    x_RK: Tensor, weight_NK: Tensor, y_RN: Tensor, tile: DotTile, *, scale: Tensor | None, eps: float = 0.0
-) -> None:
-    """`scale`: scale_R or squares_RP; None: there is no norm."""
-    num_parts = scale.shape[1] if scale is not None and scale.dim() == 2 else 0
-    (num_rows, size), num_outputs = x_RK.shape, len(weight_NK)
-    linear_dot_kernel[(triton.cdiv(num_outputs, tile.rows), triton.cdiv(num_rows, tile.columns))](
-        x_RK, weight_NK, x_RK if scale is None else scale, y_RN, num_outputs, num_rows, eps,
-        K=size, BLOCK_N=tile.rows, BLOCK_R=tile.columns, BLOCK_K=tile.depth, P=num_parts,
-        BLOCK_P=power_of_two(max(1, num_parts)), HAS_NORM=scale is not None,
-        num_warps=tile.warps, num_stages=tile.stages, **launch_options(x_RK),
-    )  # fmt: skip
+def norm_of(h_RH: Tensor, eps: float, squares_RP: Tensor | None) -> Norm:
+    return Norm(scale=inverse_rms_of(h_RH, eps) if squares_RP is None else squares_RP, eps=eps)
 
 
 def inverse_rms_of(h_RH: Tensor, eps: float) -> Tensor:

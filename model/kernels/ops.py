@@ -19,8 +19,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from model.attention import KVCache
-from model.layers import Rope
 from model.sequences import Sequences
 
 
@@ -84,11 +82,12 @@ class Ops:
     add_down(a_SRI, down_HEI, routing, residual) -> (x_RH, squares_RP)  h += the sum over experts; its twin
     down(a_SRI, down_HEI, routing) -> y_RH                     the same sum alone, for ranks that add theirs up first
     add(y_RH, residual) -> (x_RH, squares_RP)                  h += y; the twin of the new h
-    gated(both_RX) -> a_RI                                     silu(gate) * up, which stand side by side
+    gated_linear(x_RH, h_RH, weight_XH, eps, squares_RP) -> a_RI  silu(gate) * up, the halves of norm(h) @ weight.T
 
     The draft's:
-    join(tokens_R, table_VH, feature_RH, norms) -> (x_RW, h_RH)   both normed side by side; the stream begins
-    take(o_RN, h_RH, row_B) -> (o_BN, h_BH)                    of each sequence the row that is named
+    join(tokens_R, table_VH, feature_RH, norms, row_B) -> (x_RW, h_BH)  both normed side by side; the stream begins
+    attend(…, row_B) -> o_BX
+    row_B: of each sequence the one row that goes on (None: all of them do)
 
     The ends of steps:
     best(logits_RV, ids_D, out_R) -> out_R                     the likeliest; ids_D: its id elsewhere (both may be None)
@@ -100,15 +99,14 @@ class Ops:
     embed: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None, Tensor]]
     norm_linear: Callable[..., Tensor]
     add_linear: Callable[[Tensor, Tensor, Residual], tuple[Tensor, Tensor | None]]
-    attend: Callable[[Tensor, KVCache, Tensor, Rope, Heads], Tensor]
+    attend: Callable[..., Tensor]
     route: Callable[..., Routing]
     gate_up: Callable[..., Tensor]
     add_down: Callable[[Tensor, Tensor, Routing, Residual], tuple[Tensor, Tensor | None]]
     down: Callable[[Tensor, Tensor, Routing], Tensor]
     add: Callable[[Tensor, Residual], tuple[Tensor, Tensor | None]]
-    gated: Callable[[Tensor], Tensor]
-    join: Callable[[Tensor, Tensor, Tensor, DraftNorms], tuple[Tensor, Tensor]]
-    take: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    gated_linear: Callable[..., Tensor]
+    join: Callable[..., tuple[Tensor, Tensor]]
     best: Callable[..., Tensor]
     append: Callable[[Sequences, Tensor, int], None]
     accept: Callable[..., None]

@@ -50,11 +50,15 @@ def inverse_rms(h_ptr, eps, H: tl.constexpr, BLOCK_H: tl.constexpr):
 
 
 @triton.jit
-def scale_of_squares(squares_ptr, eps, r, R, H: tl.constexpr, P: tl.constexpr, BLOCK_P: tl.constexpr):
-    """1 / rms of the rows r, from the sums of the squares of their P parts."""
+def squares_of(squares_ptr, r, R, P: tl.constexpr, BLOCK_P: tl.constexpr):
+    """Sums of the squares of the P parts of the rows r: asked for before a long loop, and needed behind it."""
     p = tl.arange(0, BLOCK_P)
-    is_inside = (r < R)[:, None] & (p < P)[None, :]
-    squares = tl.load(squares_ptr + r[:, None] * P + p[None, :], mask=is_inside, other=0.0)
+    return tl.load(squares_ptr + r[:, None] * P + p[None, :], mask=(r < R)[:, None] & (p < P)[None, :], other=0.0)
+
+
+@triton.jit
+def scale_of_squares(squares, eps, H: tl.constexpr):
+    """1 / rms of rows of H numbers."""
     return 1.0 / tl.sqrt(tl.sum(squares, axis=1) / H + eps)
 
 

@@ -26,9 +26,8 @@ def build_plain_ops() -> Ops:
         add_down=add_down,
         down=down,
         add=add,
-        gated=gated,
+        gated_linear=gated_linear,
         join=join,
-        take=take,
         best=best,
         append=of.append,
         accept=accept,
@@ -73,7 +72,9 @@ def add(y_RH: Tensor, residual: Residual) -> tuple[Tensor, None]:
     return (residual.h_RH * residual.gamma_H).to(residual.gamma_H.dtype), None
 
 
-def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: Heads) -> Tensor:
+def attend(
+    qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: Heads, row_B: Tensor | None = None
+) -> Tensor:
     num_q, num_kv = heads.num_heads, heads.num_kv_heads
     qkv_BXTD = qkv_RX.view(len(length_B), -1, num_q + 2 * num_kv, heads.head_dim).transpose(1, 2)
     q_BNTD, k_BGTD, v_BGTD = qkv_BXTD.split((num_q, num_kv, num_kv), dim=1)
@@ -87,7 +88,8 @@ def attend(qkv_RX: Tensor, cache: KVCache, length_B: Tensor, rope: Rope, heads: 
     o_BNTD = scaled_dot_product_attention(
         q_BNTD, wide(cache.k_BGPD), wide(cache.v_BGPD), attn_mask=mask_B1TS, enable_gqa=True
     )
-    return o_BNTD.transpose(1, 2).reshape(len(qkv_RX), -1).to(qkv_RX.dtype)
+    o_RX = o_BNTD.transpose(1, 2).reshape(len(qkv_RX), -1).to(qkv_RX.dtype)
+    return o_RX if row_B is None else row_of_each(o_RX, row_B)
 
 
 def turned(x_BXTD: Tensor, norm_D: Tensor | None, slots_BT: Tensor, rope: Rope, eps: float) -> Tensor:
@@ -143,23 +145,26 @@ def sum_of_experts(a_SRI: Tensor, down_HEI: Tensor, routing: Routing) -> Tensor:
     return y_RH
 
 
-def gated(both_RX: Tensor) -> Tensor:
-    gate_RI, up_RI = wide(both_RX).chunk(2, dim=-1)
-    return (silu(gate_RI) * up_RI).to(both_RX.dtype)
+def gated_linear(
+    x_RH: Tensor, h_RH: Tensor, weight_XH: Tensor, eps: float, squares_RP: Tensor | None = None
+) -> Tensor:
+    gate_RI, up_RI = norm_linear(x_RH, h_RH, weight_XH, eps, h_RH.dtype).chunk(2, dim=-1)
+    return (silu(gate_RI) * up_RI).to(x_RH.dtype)
 
 
-def join(tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNorms) -> tuple[Tensor, Tensor]:
+def join(
+    tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNorms, row_B: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     token_RH, h_RH = wide(table_VH[tokens_R]), wide(feature_RH).clone()
     token_RH = token_RH * inverse_rms(token_RH, norms.eps) * norms.token_H
     normed_RH = h_RH * inverse_rms(h_RH, norms.eps) * norms.feature_H
     x_RW = torch.cat((token_RH, normed_RH), dim=-1).to(table_VH.dtype)
-    return x_RW, normed_RH if norms.is_residual_normed else h_RH
+    h_RH = normed_RH if norms.is_residual_normed else h_RH
+    return x_RW, h_RH if row_B is None else row_of_each(h_RH, row_B)
 
 
-def take(o_RN: Tensor, h_RH: Tensor, row_B: Tensor) -> tuple[Tensor, Tensor]:
-    sequences_B = torch.arange(len(row_B), device=row_B.device)
-    o_BN, h_BH = (x_RX.unflatten(0, (len(row_B), -1))[sequences_B, row_B] for x_RX in (o_RN, h_RH))
-    return o_BN, h_BH
+def row_of_each(x_RX: Tensor, row_B: Tensor) -> Tensor:
+    return x_RX.unflatten(0, (len(row_B), -1))[torch.arange(len(row_B), device=row_B.device), row_B]
 
 
 def best(logits_RV: Tensor, ids_D: Tensor | None = None, out_R: Tensor | None = None) -> Tensor:

@@ -8,7 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model.kernels.linear import inverse_rms_of, launch_dot
+from model.kernels.dots import Norm, launch_dots, slices
+from model.kernels.linear import inverse_rms_of
 from model.kernels.ops import Routing
 from model.kernels.parts import (
     chunk,
@@ -16,6 +17,7 @@ from model.kernels.parts import (
     launch_options,
     row_sums,
     scale_of_squares,
+    squares_of,
     wait_for_others,
 )
 from model.kernels.tuning import FEW, dot_tile, power_of_two, router_tile
@@ -27,6 +29,15 @@ def zero_tiles(R: tl.constexpr, M: tl.constexpr, BLOCK_K: tl.constexpr):
     tiles = ()
     for _r in tl.static_range(R):
         tiles = tiles + (tl.zeros([M, BLOCK_K], tl.float32),)  # noqa: RUF005 - Triton has no (*tiles, x)
+    return tiles
+
+
+@triton.jit
+def squares_of_each(squares_ptr, R: tl.constexpr, P: tl.constexpr, BLOCK_P: tl.constexpr):
+    """R tiles of the parts of one row; none where there are no parts."""
+    tiles = ()
+    for r in tl.static_range(R if P else 0):
+        tiles = tiles + (squares_of(squares_ptr + r * P, tl.arange(0, 1), 1, P, BLOCK_P),)  # noqa: RUF005
     return tiles
 
 
@@ -80,15 +91,13 @@ def router_kernel(
     tile_row = tl.arange(0, ROWS * SPLIT)
     n = tl.program_id(0) * ROWS + tile_row // SPLIT
     k = (tile_row % SPLIT)[:, None] * (H // SPLIT) + tl.arange(0, BLOCK_K)[None, :]
+    squares = squares_of_each(squares_ptr, R, P, BLOCK_P)
     sums = zero_tiles(R, ROWS * SPLIT, BLOCK_K)
     for k0 in tl.static_range(0, H // SPLIT, BLOCK_K):
         w = tl.load(w_ptr + n[:, None] * H + k + k0).to(tl.float32)
         sums = multiply_add(sums, w, x_ptr + k0 + k, H, R)
     for r in tl.static_range(R):
-        if P:
-            scale = tl.sum(scale_of_squares(squares_ptr + r * P, eps, tl.arange(0, 1), 1, H, P, BLOCK_P))
-        else:
-            scale = inverse_rms(h_ptr + r * H, eps, H, BLOCK_H)
+        scale = tl.sum(scale_of_squares(squares[r], eps, H)) if P else inverse_rms(h_ptr + r * H, eps, H, BLOCK_H)
         tl.store(logits_ptr + r * E + out, row_sums(sums[r], ROWS, SPLIT) * scale)
         if tl.program_id(0) == 0:
             tl.store(scale_ptr + r, scale)
@@ -109,7 +118,8 @@ def choose_kernel(
     if P:
         for r0 in range(0, R, BLOCK_R):
             r = r0 + tl.arange(0, BLOCK_R)
-            tl.store(scale_ptr + r, scale_of_squares(squares_ptr, eps, r, R, H, P, BLOCK_P), mask=r < R)
+            squares = squares_of(squares_ptr, r, R, P, BLOCK_P)
+            tl.store(scale_ptr + r, scale_of_squares(squares, eps, H), mask=r < R)
     choose(logits_ptr, weights_ptr, ids_ptr, count_ptr, R, E, BLOCK_E, TOP_K, BLOCK_R)
 
 
@@ -139,7 +149,8 @@ def route(
     squares = h_RH if squares_RP is None else squares_RP
     if not is_few:
         scale = routing.scale_R if squares_RP is None else squares_RP
-        launch_dot(x_RH, weight_EH, logits_RE, dot_tile(num_rows, size), scale=scale, eps=eps)
+        slots = slices(x_RH, weight_EH, 1)
+        launch_dots(arrived_X, slots, logits_RE, dot_tile(num_rows, size), norm=Norm(scale=scale, eps=eps))
         choose_kernel[(1,)](logits_RE, squares, *chosen, eps, num_rows, num_warps=8, **flags)
         return routing
     tile = router_tile(num_rows, num_experts, size)

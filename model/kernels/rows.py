@@ -1,4 +1,4 @@
-"""What stands between the products: rows of tables, norms of the draft's input, gates. One launch each.
+"""What stands between the products: rows of tables, norms of the draft's input. One launch each.
 
 Legend: ops.py; T rows a sequence.
 """
@@ -12,7 +12,7 @@ from model.kernels.ops import DraftNorms, Residual
 from model.kernels.parts import launch_options, tap_of, wait_for_others
 from model.kernels.tuning import power_of_two
 
-BLOCK, NUM_WARPS = 1024, 4
+NUM_WARPS = 4
 NUM_PARTS = 16  # of a row, whose squares are summed up one by one
 
 
@@ -61,8 +61,9 @@ def normed(x_ptr, gamma_ptr, eps, i, H: tl.constexpr):
 
 @triton.jit
 def join_kernel(
-    tokens_ptr, stride, table_ptr, feature_ptr, token_gamma_ptr, feature_gamma_ptr, x_ptr, h_ptr, eps,
-    H: tl.constexpr, BLOCK_H: tl.constexpr, IS_NORMED: tl.constexpr, EARLY: tl.constexpr,
+    tokens_ptr, stride, table_ptr, feature_ptr, token_gamma_ptr, feature_gamma_ptr, row_ptr, x_ptr, h_ptr, eps,
+    T: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr, IS_NORMED: tl.constexpr, HAS_ROW: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
     wait_for_others(EARLY)
     r, i = tl.program_id(0), tl.arange(0, BLOCK_H)
@@ -70,28 +71,12 @@ def join_kernel(
     feature, y = normed(feature_ptr + r * H, feature_gamma_ptr, eps, i, H)
     tl.store(x_ptr + r * 2 * H + i, x, mask=i < H)
     tl.store(x_ptr + r * 2 * H + H + i, y, mask=i < H)
-    tl.store(h_ptr + r * H + i, y if IS_NORMED else feature, mask=i < H)
-
-
-@triton.jit
-def gated_kernel(both_ptr, a_ptr, INNER: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
-    wait_for_others(EARLY)
-    r, i = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    gate = tl.load(both_ptr + r * 2 * INNER + i, mask=i < INNER, other=0.0).to(tl.float32)
-    up = tl.load(both_ptr + r * 2 * INNER + INNER + i, mask=i < INNER, other=0.0).to(tl.float32)
-    tl.store(a_ptr + r * INNER + i, gate * tl.sigmoid(gate) * up, mask=i < INNER)
-
-
-@triton.jit
-def take_kernel(
-    o_ptr, h_ptr, row_ptr, own_o_ptr, own_h_ptr,
-    T: tl.constexpr, N: tl.constexpr, H: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    wait_for_others(EARLY)
-    b, i = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    row = b * T + tl.load(row_ptr + b)
-    tl.store(own_o_ptr + b * N + i, tl.load(o_ptr + row * N + i, mask=i < N), mask=i < N)
-    tl.store(own_h_ptr + b * H + i, tl.load(h_ptr + row * H + i, mask=i < H), mask=i < H)
+    h = y if IS_NORMED else feature
+    if HAS_ROW:
+        end = tl.where(tl.load(row_ptr + r // T) == r % T, H, 0)
+        tl.store(h_ptr + r // T * H + i, h, mask=i < end)
+    else:
+        tl.store(h_ptr + r * H + i, h, mask=i < H)
 
 
 def embed(tokens_R: Tensor, table_VH: Tensor, gamma_H: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -118,32 +103,17 @@ def add(y_RH: Tensor, residual: Residual) -> tuple[Tensor, Tensor]:
     return x_RH, squares_RP
 
 
-def join(tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNorms) -> tuple[Tensor, Tensor]:
+def join(
+    tokens_R: Tensor, table_VH: Tensor, feature_RH: Tensor, norms: DraftNorms, row_B: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     num_rows, size = feature_RH.shape
+    num_read = num_rows if row_B is None else len(row_B)
     x_RW = torch.empty(num_rows, 2 * size, dtype=table_VH.dtype, device=table_VH.device)
-    h_RH = torch.empty(num_rows, size, dtype=torch.float32, device=table_VH.device)
+    h_BH = torch.empty(num_read, size, dtype=torch.float32, device=table_VH.device)
     join_kernel[(num_rows,)](
-        tokens_R, tokens_R.stride(0), table_VH, feature_RH, norms.token_H, norms.feature_H, x_RW, h_RH, norms.eps,
-        H=size, BLOCK_H=power_of_two(size), IS_NORMED=norms.is_residual_normed, num_warps=NUM_WARPS,
-        **launch_options(table_VH),
+        tokens_R, tokens_R.stride(0), table_VH, feature_RH, norms.token_H, norms.feature_H,
+        tokens_R if row_B is None else row_B, x_RW, h_BH, norms.eps,
+        T=num_rows // num_read, H=size, BLOCK_H=power_of_two(size), IS_NORMED=norms.is_residual_normed,
+        HAS_ROW=row_B is not None, num_warps=NUM_WARPS, **launch_options(table_VH),
     )  # fmt: skip
-    return x_RW, h_RH
-
-
-def gated(both_RX: Tensor) -> Tensor:
-    num_rows, inner_size = len(both_RX), both_RX.shape[1] // 2
-    a_RI = torch.empty(num_rows, inner_size, dtype=both_RX.dtype, device=both_RX.device)
-    gated_kernel[(triton.cdiv(inner_size, BLOCK), num_rows)](
-        both_RX, a_RI, INNER=inner_size, BLOCK=BLOCK, num_warps=NUM_WARPS, **launch_options(both_RX)
-    )
-    return a_RI
-
-
-def take(o_RN: Tensor, h_RH: Tensor, row_B: Tensor) -> tuple[Tensor, Tensor]:
-    batch, widths = len(row_B), (o_RN.shape[1], h_RH.shape[1])
-    o_BN, h_BH = (x_RX.new_empty(batch, x_RX.shape[1]) for x_RX in (o_RN, h_RH))
-    take_kernel[(triton.cdiv(max(widths), BLOCK), batch)](
-        o_RN, h_RH, row_B, o_BN, h_BH,
-        T=len(o_RN) // batch, N=widths[0], H=widths[1], BLOCK=BLOCK, num_warps=NUM_WARPS, **launch_options(o_RN),
-    )  # fmt: skip
-    return o_BN, h_BH
+    return x_RW, h_BH

@@ -7,8 +7,8 @@ import torch
 
 from model.config import DraftConfig, TargetConfig
 from model.kernels import attention, ends, experts, linear, router, rows
+from model.kernels.dots import MOST_TILES
 from model.kernels.ops import Ops
-from model.kernels.shared import MOST_TILES
 
 # Below this, tensor cores cannot take a chunk, and lanes of a warp would stay idle.
 SMALLEST_FACTOR = 16
@@ -57,9 +57,8 @@ def build_triton_ops(device: torch.device) -> Ops:
         add_down=partial(experts.add_down, arrived_X),
         down=partial(experts.down, arrived_X),
         add=rows.add,
-        gated=rows.gated,
+        gated_linear=experts.gated_linear,
         join=rows.join,
-        take=rows.take,
         best=partial(ends.best, arrived_X),
         append=ends.append,
         accept=ends.accept,

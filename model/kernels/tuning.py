@@ -24,7 +24,7 @@ class Tile:
 class DotTile:
     """Rows of weights x columns (rows of x), `depth` at a time, `stages` loads in flight.
 
-    `split`: programs that share a tile (shared.py).
+    `split`: programs that share a tile (dots.py).
     """
 
     rows: int
@@ -55,7 +55,7 @@ def router_tile(num_rows: int, num_experts: int, size: int) -> Tile:
 def gate_up_tile(num_rows: int, inner_size: int, size: int) -> Tile | DotTile:
     if num_rows == 1:
         return fitting(Tile(rows=16, warps=4), inner_size, size)
-    return dot_tile(num_rows, size, depth=64)
+    return dot_tile(num_rows, size, depth=64, narrowest=8)
 
 
 def down_tile(num_rows: int, num_outputs: int, size: int) -> Tile | DotTile:
@@ -74,9 +74,11 @@ def fitting(tile: Tile, num_outputs: int, size: int = 0) -> Tile:
     return Tile(rows=rows, warps=min(tile.warps, max(1, rows * split)), split=split)
 
 
-def dot_tile(num_rows: int, size: int, *, depth: int = 128, stages: int = 3, split: int = 1) -> DotTile:
-    """All rows of x in one tile up to 64, so that weights are read once."""
-    columns = min(64, max(16, power_of_two(num_rows)))
+def dot_tile(
+    num_rows: int, size: int, *, depth: int = 128, stages: int = 3, split: int = 1, narrowest: int = 16
+) -> DotTile:
+    """All rows of x in one tile up to 64, so that weights are read once. `narrowest`: columns at least, 8 or more."""
+    columns = min(64, max(narrowest, power_of_two(num_rows)))
     depth = min(depth if columns <= 32 else 64, size & -size)  # check_widths sees to at least 16
     return DotTile(rows=64, columns=columns, depth=depth, stages=stages if columns <= 32 else 3, split=split)
 

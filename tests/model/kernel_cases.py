@@ -156,21 +156,25 @@ def compare_join(i):
     found = []
     for feature_RH, is_normed in ((i.x_RH, True), (i.h_RH, False)):
         norms = DraftNorms(token_H=i.gamma_H, feature_H=i.gamma_H * 2, eps=EPS, is_residual_normed=is_normed)
-        both = [o.join(i.tokens_R, i.w_NH, feature_RH, norms) for o in (i.kernels, i.plain)]
-        found.append(compare_both(*both))
+        for row_B in (None, last_rows(len(i.x_RN) // 5 or 1, i.x_RN)):
+            both = [o.join(i.tokens_R, i.w_NH, feature_RH, norms, row_B) for o in (i.kernels, i.plain)]
+            found.append(compare_both(*both))
     return max(found)
 
 
-def compare_gated(i):
-    return difference(i.kernels.gated(i.x_RN), i.plain.gated(i.x_RN))
+def last_rows(batch, x_RX):
+    """Of as many sequences: the last row, of the next one the one before, and so on."""
+    num_rows = len(x_RX) // batch
+    return num_rows - 1 - torch.arange(batch, device=x_RX.device) % num_rows
 
 
-def compare_take(i):
-    """Of as many sequences as there are rows but for a factor of 5: the last row, the one before, and so on."""
-    batch = len(i.x_RN) // 5 or 1
-    num_rows = len(i.x_RN) // batch
-    row_B = num_rows - 1 - torch.arange(batch, device=i.x_RN.device) % num_rows
-    return compare_both(*(o.take(i.x_RN, i.h_RH, row_B) for o in (i.kernels, i.plain)))
+def compare_gated_linear(i):
+    """As a draft's MLP and a shared expert: with squares and without."""
+    weight_XH = i.gate_up_EXIH[1].flatten(0, 1)
+    squares_RP = i.h_RH.square().unflatten(1, (5, 16)).sum(-1)
+    theirs = i.plain.gated_linear(i.x_RH, i.h_RH, weight_XH, EPS)
+    both = [i.kernels.gated_linear(i.x_RH, i.h_RH, weight_XH, EPS, squares) for squares in (None, squares_RP)]
+    return max(difference(ours, theirs) for ours in both)
 
 
 def compare_best(i):
@@ -194,8 +198,7 @@ CASES = {
     "embed": compare_embed,
     "add": compare_add,
     "join": compare_join,
-    "gated": compare_gated,
-    "take": compare_take,
+    "gated_linear": compare_gated_linear,
     "best": compare_best,
     "norm_linear": compare_norm_linear,
     "norm_by_squares": compare_norm_by_squares,
@@ -209,7 +212,7 @@ CASES = {
 
 
 def compare_attention(batch, num_rows, dtype, device, *, has_norm):
-    """4 query heads on 2 KV heads; lengths 0, 37 and 50 of 64 slots; slots behind the end are NaN."""
+    """4 query heads on 2 KV heads; lengths 0, 37 and 50 of 64 slots; those behind are NaN. One row, then all."""
     random = torch.Generator().manual_seed(10 * batch + num_rows)
 
     def draw(*shape):
@@ -226,7 +229,8 @@ def compare_attention(batch, num_rows, dtype, device, *, has_norm):
         for b, length in enumerate(length_B.tolist()):
             cache.k_BGPD[b, :, length:] = stale
             cache.v_BGPD[b, :, length:] = stale
-        found.append(ops.attend(qkv_RX, cache, length_B, rope, heads))
+        one_each = ops.attend(qkv_RX, cache, length_B, rope, heads, last_rows(batch, qkv_RX))
+        found.append(torch.cat((one_each, ops.attend(qkv_RX, cache, length_B, rope, heads))))
         caches.append([x[b, :, : n + num_rows] for x in (cache.k_BGPD, cache.v_BGPD) for b, n in enumerate(length_B)])
     stored = max(difference(ours, theirs) for ours, theirs in zip(*caches, strict=True))
     return max(difference(*found), stored)

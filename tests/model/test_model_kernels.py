@@ -92,7 +92,7 @@ def test_a_session_asks_for_the_widths_of_its_draft(tmp_path):
 
 OPERATIONS = (
     "norm_linear", "norm_by_squares", "linear", "add_linear", "route", "gate_up", "down", "add_down",
-    "embed", "add", "join", "gated", "take", "best",
+    "embed", "add", "join", "gated_linear", "best",
 )  # fmt: skip
 ROWS = {"float32": (1, 3, 20), "bfloat16": (1,)}
 CASES = [f"{operation}-{dtype}-{n}" for dtype, rows in ROWS.items() for n in rows for operation in OPERATIONS]
