@@ -4,12 +4,12 @@ Reads stored trials and changes no outcome. Gives no advice before the gate: dra
 that is wired rightly would have them, and the same output from both modes.
 """
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from perfguard.commands import what_words
 from perfguard.comparison import metric_json, reason_json
 from perfguard.cycles import Parts, counts_of, mean_parts, parts_by_block, rates_of
 from perfguard.modes import RESULTS, SIDES, moded_conclusions, moded_decision, moded_sentence
@@ -163,9 +163,9 @@ def _best(campaign: Campaign, planned: Sequence[Prediction]) -> dict[str, Any] |
         return None
     best = max(planned, key=lambda one: one.gain)
     workload, head = campaign.workload, campaign.arms[1]
-    changed = {**workload.params, **head.params, "num_draft_tokens": best.num_drafted}
-    words = ["perfguard", "speculate", head.revision.name, "-w", workload.name]
-    for name, value in changed.items():
-        words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    command = shlex.join(words) if "num_draft_tokens" in workload.params else ""
+    if "num_draft_tokens" not in workload.params:
+        return {**asdict(best), "command": ""}
+    params = {**workload.params, **head.params, "num_draft_tokens": best.num_drafted}
+    about = {"name": workload.name, "params": params}
+    command = shlex.join(["perfguard", "speculate", head.revision.name, *what_words(about, ())])
     return {**asdict(best), "command": command}

@@ -41,10 +41,15 @@ def reading_costs(campaign: Campaign, trials: Sequence[Trial], parts: Parts | No
 def _config(trials: Sequence[Trial]) -> Mapping[str, int]:
     """What the subject says of its model; {} where it does not say enough."""
     for trial in trials:
-        found = trial.record.get("versions", {}).get("session", {}).get("target", {})
+        found = _session(trial).get("target", {})
         if isinstance(found, Mapping) and all(isinstance(found.get(name), int) for name in NEEDED):
             return found
     return {}
+
+
+def _session(trial: Trial) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = trial.record.get("versions", {}).get("session", {})
+    return found
 
 
 def _expected(config: Mapping[str, int], num_tokens: int | None) -> float | None:
@@ -71,7 +76,12 @@ def _ratio(one: float | None, other: float | None) -> float | None:
 
 
 def all_reduce_shares(trials: Sequence[Trial]) -> dict[str, float | None]:
-    """By mode the share of a step's stamped time that is all-reduces; None where the runner does not stamp them."""
+    """By mode the share of a step's stamped time that is all-reduces; None where the runner does not stamp them.
+
+    A session that says it is one rank has none.
+    """
+    if trials and all(_session(trial).get("world_size") == 1 for trial in trials):
+        return dict.fromkeys(SIDES.values(), 0.0)
     found: dict[str, float | None] = {}
     for side, mode in SIDES.items():
         marks = [counts_of(trial, mode).get("marks", {}) for trial in trials if trial.side == side]

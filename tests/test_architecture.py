@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "perfguard.calibration": NOUNS | {"perfguard.stats", "perfguard.comparison", "perfguard.commands"},
     "perfguard.changes": set(),
     "perfguard.claims": set(),
-    "perfguard.commands": set(),
+    "perfguard.commands": {"perfguard.workloads"},
     "perfguard.scopes": NOUNS | {"perfguard.stats"},
     "perfguard.full_size": NOUNS,
     "perfguard.conclusions": NOUNS | {"perfguard.full_size", "perfguard.scopes"},
@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "perfguard.payoff_gate": NOUNS | {"perfguard.modes", "perfguard.cycles", "perfguard.stats"},
     "perfguard.payoff": NOUNS
     | {
+        "perfguard.commands",
         "perfguard.comparison",
         "perfguard.modes",
         "perfguard.cycles",

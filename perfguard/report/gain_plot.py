@@ -24,7 +24,7 @@ def gain_plot(comparison: Mapping[str, Any]) -> str:
     parts = [*_axes(x, y), *_band(even, x), svg.polyline(ends, "trace")]
     parts += _marked("base", x, y, middle, middle, f"break-even {middle:.3g}")
     parts += _marked("head", x, y, here, middle, f"here {here:.3g}, {_gain(here, middle):+.0f} %")
-    about = f"break-even at {middle:.3g} token a cycle, here {here:.3g}: {_gain(here, middle):+.0f} %"
+    about = f"break-even at {middle:.3g} tokens a cycle, here {here:.3g}: {_gain(here, middle):+.0f} %"
     return svg.drawing("Gain over plain decoding by accept length", about, HEIGHT, parts)
 
 

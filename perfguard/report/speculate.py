@@ -30,7 +30,7 @@ def _break_even(told: Mapping[str, Any]) -> list[str]:
         return ["break-even accept length: unknown, the runner gives no times of steps and cycles"]
     within = "" if even["ci_low"] is None else f" (95 % interval {even['ci_low']:.3g} to {even['ci_high']:.3g})"
     here = "unknown" if told["accept_length"] is None else f"{told['accept_length']:.3g}"
-    return [f"break-even accept length {even['accept_length']:.3g}{within}; here {here} token a cycle"]
+    return [f"break-even accept length {even['accept_length']:.3g}{within}; here {here} tokens a cycle"]
 
 
 def _times(told: Mapping[str, Any]) -> list[str]:
@@ -59,6 +59,8 @@ def _reading(told: Mapping[str, Any]) -> list[str]:
 
 def _all_reduce(told: Mapping[str, Any]) -> list[str]:
     shares = told["all_reduce_share"]
+    if set(shares.values()) == {0.0}:
+        return ["all-reduce share: none, on one rank"]
     shown = [f"{mode} {'unknown' if share is None else f'{100 * share:.0f} %'}" for mode, share in shares.items()]
     return [f"all-reduce share: {', '.join(shown)}"]
 

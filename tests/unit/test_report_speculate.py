@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from campaign_cases import trial
 from speculate_cases import counts, judged, speculation_is
 
+from perfguard.reading_costs import all_reduce_shares
 from perfguard.report import reproduce, speculate
 from perfguard.report.gain_plot import gain_plot
 
@@ -18,7 +20,7 @@ def test_the_gate_comes_first_and_break_even_before_advice(loss):
     lines = speculate.lines(loss)
     starts = ["✓ gate, accept rates passed", "✓ gate, output passed", "break-even accept length 2.5 (95 % interval"]
     assert [line.startswith(start) for line, start in zip(lines, starts, strict=False)] == [True] * 3
-    assert "here 2.05 token a cycle" in lines[2]
+    assert "here 2.05 tokens a cycle" in lines[2]
     assert "all-reduce share: plain unknown, eagle3 unknown" in lines
     assert any(line.startswith("best number of drafted tokens, predicted: ") for line in lines)
 
@@ -58,3 +60,13 @@ def test_the_line_that_measures_it_again_is_speculate(loss):
     (line,) = reproduce.with_perfguard(loss)
     assert line.startswith("perfguard speculate aaaaaaaaaaaa ")
     assert "--scope" not in line
+
+
+def test_one_rank_has_no_all_reduces_and_several_that_tell_nothing_have_unknown_ones():
+    one, two = ({"versions": {"session": {"world_size": number}}} for number in (1, 2))
+    alone = [trial(1, 0, slot, "base", 1.0, record=one) for slot in range(2)]
+    assert all_reduce_shares(alone) == {"plain": 0.0, "eagle3": 0.0}
+    assert all_reduce_shares([*alone, trial(1, 0, 2, "head", 1.0, record=two)]) == {"plain": None, "eagle3": None}
+    told = {**judged(speculation_is(0.82))}
+    told["speculate"] = {**told["speculate"], "all_reduce_share": {"plain": 0.0, "eagle3": 0.0}}
+    assert "all-reduce share: none, on one rank" in speculate.lines(told)
