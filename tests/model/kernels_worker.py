@@ -28,8 +28,8 @@ MODES, KERNELS = ("plain", "eagle3"), ("torch", "triton")
 PROMPTS = [[7, 30, 55, 2, 2, 61, 44, 9], [88, 3, 41]]
 
 TARGET = TargetConfig(
-    vocab_size=96, num_layers=7, hidden_size=32, num_heads=2, num_kv_heads=1, head_dim=16,
-    num_experts=4, top_k=2, expert_size=16, shared_size=16, qk_norm=True,
+    vocab_size=96, num_layers=7, hidden_size=32, num_heads=4, num_kv_heads=2, head_dim=16,
+    num_experts=4, top_k=2, expert_size=32, shared_size=32, qk_norm=True,
 )  # fmt: skip
 DRAFT = DraftConfig(
     vocab_size=96, target_hidden_size=32, hidden_size=32, num_heads=2, num_kv_heads=1, head_dim=16, inner_size=48
@@ -68,18 +68,18 @@ def write_small_models(folder):
 
 def decode(folder, mode, kernels, device):
     """Tokens of two sequences together, in fp32."""
-    return generate(open_session(folder, kernels, device), PROMPTS, 3, mode)[0]
+    return generate(open_session(folder, kernels, device.type), PROMPTS, 3, mode)[0]
 
 
-def open_session(folder, kernels, device):
+def open_session(folder, kernels, device_type):
     files = {name: str(folder / f"{name}.safetensors") for name in ("target", "draft")}
-    spec = {"device": device.type, "kernels": kernels, "batch": 2, "max_len": 32, "num_draft_tokens": 2}
+    spec = {"device": device_type, "kernels": kernels, "batch": 2, "max_len": 32, "num_draft_tokens": 2}
     return build(files | spec)
 
 
 def drafted(folder, kernels, device):
     """What is drafted after the prompts, and in the second cycle: verify makes every draft right, so ask before it."""
-    session = open_session(folder, kernels, device)
+    session = open_session(folder, kernels, device.type)
     session.prefill(PROMPTS, mode="eagle3")
     found = []
     for _ in range(2):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tp_launch import run_ranks
 
 from model.config import DraftConfig, TargetConfig
 from model.decoder import Decoder
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Sums of up to 128 products in another order; and two units in the last place of bfloat16, of the largest value:
 # the interpreter cuts off where a card rounds.
 LIMITS = {"float32": 3e-6, "bfloat16": 2**-6}
+
 
 @pytest.fixture(scope="session")
 def found(tmp_path_factory):
@@ -121,6 +123,19 @@ def test_sequences_decoded_by_kernels_get_the_tokens_of_the_modules(found, mode)
     tokens = found["tokens"]
     assert tokens[f"{mode}-triton"] == tokens[f"{mode}-torch"]
     assert all(len(ids) == 3 for ids in tokens[f"{mode}-triton"])
+
+
+def test_two_ranks_that_decode_by_kernels_emit_what_one_rank_of_modules_emits(tmp_path):
+    """The sums that ranks add up by an all-reduce come from other variants of the kernels than those of one rank."""
+    from kernels_ranks import MODES, NUM_TOKENS, PROMPTS, generate, open_session
+    from kernels_worker import write_small_models
+
+    write_small_models(tmp_path)
+    command = [sys.executable, str(Path(__file__).with_name("kernels_ranks.py")), str(tmp_path), str(tmp_path)]
+    run_ranks(command, 2, TRITON_INTERPRET="1", PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
+    session = open_session(tmp_path, "torch", "cpu")
+    wanted = {mode: generate(session, PROMPTS, NUM_TOKENS, mode)[0] for mode in MODES}
+    assert [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1)] == [wanted, wanted]
 
 
 def test_kernels_draft_what_the_modules_draft(found):
