@@ -46,6 +46,8 @@ def search_json(campaign: Campaign, answered: Sequence[Answered], *, stopped: st
     found = tuple(toggled[k] for k in end.found)
     effect = _effect(answered)
     is_turned = bool(answered) and answered[0].outcome is Outcome.IMPROVEMENT
+    # Of several, one may take back what another does.
+    unseen = "open" if is_turned else "makes none now" if len(toggled) == 1 else "none of them together"
     return {
         "schema": SCHEMA,
         "id": campaign.id,
@@ -66,7 +68,7 @@ def search_json(campaign: Campaign, answered: Sequence[Answered], *, stopped: st
         "found": [factor.name for factor in found] if end.outcome == "EXPLAINED" else [],
         "candidates": [factor.name for factor in found] if end.outcome == "INCONCLUSIVE" else [],
         **effect,
-        "factors": [_factor(factor, end, found, is_turned=is_turned) for factor in factors_of(campaign)],
+        "factors": [_factor(factor, end, found, unseen) for factor in factors_of(campaign)],
         "not_toggled": list(campaign.method["not_toggled"]),
         "questions": [_question(one, toggled) for one in answered],
         "trials": sum(sum(one.comparison.get("trials", {}).values()) for one in answered),
@@ -90,7 +92,7 @@ def _effect(answered: Sequence[Answered]) -> dict[str, float | None]:
     return {name: primary.get(name) for name in ("slowdown", "ci_low", "ci_high")}
 
 
-def _factor(factor: Factor, end: End, found: Sequence[Factor], *, is_turned: bool) -> dict[str, Any]:
+def _factor(factor: Factor, end: End, found: Sequence[Factor], unseen: str) -> dict[str, Any]:
     return {
         "name": factor.name,
         "kind": factor.kind,
@@ -98,17 +100,18 @@ def _factor(factor: Factor, end: End, found: Sequence[Factor], *, is_turned: boo
         "b": shown_value(factor, factor.value_b),
         "can_be_set": factor.can_be_set,
         "why_not": factor.why_not,
-        "verdict": _verdict(factor, end, found, is_turned=is_turned),
+        "verdict": _verdict(factor, end, found, unseen),
     }
 
 
-def _verdict(factor: Factor, end: End, found: Sequence[Factor], *, is_turned: bool) -> str:
+def _verdict(factor: Factor, end: End, found: Sequence[Factor], unseen: str) -> str:
+    """`unseen`: of factors that were toggled together, and nothing was seen of it."""
     if not factor.can_be_set:
         return "not toggled"
     if end.outcome == "EXPLAINED":
         return "makes the difference" if factor in found else "not needed for it"
     if end.outcome == "NOT_REPRODUCIBLE":
-        return "open" if is_turned else "makes none now"
+        return unseen
     return "candidate" if factor in found else "open"
 
 

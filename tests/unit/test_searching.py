@@ -122,6 +122,19 @@ def test_equal_now_is_not_reproducible_and_the_number_stands_alone(repository, s
     assert "The earlier number stands alone." in result["sentence"]
 
 
+@pytest.mark.parametrize(
+    ("env", "verdicts"),
+    [
+        ({"NCCL_PROTO": "LL"}, ["makes none now"]),
+        ({"NCCL_PROTO": "LL", "NCCL_ALGO": "Ring"}, ["none of them together"] * 2),  # one may take back the other
+    ],
+)
+def test_factors_are_acquitted_alone_only_if_there_is_one(repository, store, monkeypatch, env, verdicts):
+    scripted(monkeypatch, lambda arm: False)
+    result = searched(side(repository, "then", 1.0, env=env), side(repository, "now", 1.4), repository, store)
+    assert [one["verdict"] for one in result["factors"]] == verdicts
+
+
 def test_a_factor_is_not_acquitted_where_b_is_the_faster_one_now(repository, store, monkeypatch):
     """`now` has no stored number, so that a slow run against it comes out the other way round."""
     scripted(monkeypatch, lambda arm: arm.env.get("NCCL_PROTO") == "LL")
