@@ -1,5 +1,7 @@
 """Commands on what is stored, and on trials measured elsewhere: runs, show, replay, export, merge, judge."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -141,11 +143,23 @@ def merge(other: Annotated[Path, typer.Argument(help="Results database to take i
 
     if not other.exists():
         raise UsageError(f"{other} does not exist", "perfguard export FILE")
-    with open_store(o.database(db, Path.cwd())) as store:
-        with open_store(other, read_only=True) as incoming:
-            check_incoming(store, incoming)
+    path = o.database(db, Path.cwd())
+    with open_store(other, read_only=True) as incoming, _kept_if_it_was_there(path), open_store(path) as store:
+        check_incoming(store, incoming)
         counts = store.merge(other)
     typer.echo(_counted(counts, f"merged from {other}"))
+
+
+@contextmanager
+def _kept_if_it_was_there(path: Path) -> Iterator[None]:
+    """What fails inside leaves no new, empty database."""
+    was_there = path.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _counted(counts: dict[str, int], what: str) -> str:

@@ -237,6 +237,8 @@ class Store:
             with open_store(partial) as other, other.writing(""):
                 counts = exchange.copy(self.db, other.db, wanted, is_all=set(wanted) == set(campaigns.all_ids(self.db)))
             os.replace(partial, target)
+        except StoreError as error:  # nobody knows the name that it has until it is whole
+            raise StoreError(str(error).replace(str(partial), str(target)), error.next_step) from error
         finally:
             with contextlib.suppress(OSError):  # where it could not be made, it cannot be removed: that is said already
                 partial.unlink(missing_ok=True)

@@ -70,6 +70,8 @@ def test_stored_verdicts_are_derived_again_and_a_changed_one_is_found(stored, tm
         db.execute("UPDATE verdicts SET document = replace(document, '\"SUSPECT\"', '\"EQUIVALENT\"')")
     db.close()
     assert "DIFFERS in outcome" in stored.run("replay", "--db", str(forged), code=5).stdout
+    stored.run("merge", str(forged), "--db", str(tmp_path / "new.db"), code=5)
+    assert not (tmp_path / "new.db").exists()  # nothing came of it
 
 
 def test_an_export_is_merged_and_merging_again_changes_nothing(stored, tmp_path):

@@ -1,6 +1,8 @@
 """Export and merge: campaigns travel between files unchanged, once, or not at all."""
 
 import json
+import re
+import sqlite3
 import zlib
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import store_cases as cases
 
 from perfguard.errors import StoreError, UsageError
 from perfguard.records import MachineReading
-from perfguard.store import open_store
+from perfguard.store import exchange, open_store
 
 
 def filled(path: Path, campaigns: tuple[str, ...] = ("c-0001", "c-0002"), num_trials: int = 3) -> Path:
@@ -210,3 +212,17 @@ def test_a_reading_with_another_value_is_a_conflict_too(tmp_path: Path) -> None:
     other = with_readings(tmp_path / "b.db", value=5.0)
     with open_store(with_readings(tmp_path / "a.db")) as store, pytest.raises(StoreError, match="machine_readings"):
         store.merge(other)
+
+
+def test_a_failing_export_names_the_file_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_args: object, **_more: object) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(exchange, "copy", full)
+    target = tmp_path / "part.db"
+    said = f"^{re.escape(str(target))} cannot be written, disk or quota is full"
+    with open_store(filled(tmp_path / "results.db")) as store, pytest.raises(StoreError, match=said):
+        store.export(["c-0001"], target)
+    assert [path.name for path in tmp_path.iterdir()] == ["results.db"]
