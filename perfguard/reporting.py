@@ -14,6 +14,7 @@ from perfguard.records import Campaign, Trial
 from perfguard.replay import reworded
 from perfguard.report import raw
 from perfguard.report.bisect import bisect_markdown
+from perfguard.report.bisect_page import bisect_html
 from perfguard.report.explanation import hypotheses_markdown, rows
 from perfguard.report.html import comparison_html
 from perfguard.report.issue import comparison_issue
@@ -60,6 +61,8 @@ def document(
     fit no single document.
     """
     if ids and all(store.campaign(wanted).kind in OTHERS for wanted in ids):
+        if format == "html" and len(ids) > 1:
+            raise UsageError(f"one HTML page holds one bisect, not {len(ids)}", "perfguard report --site DIR")
         return "\n".join(_other(store, wanted, format, place_of, is_public=is_public) for wanted in ids)
     wanted_ids, is_json = ids or [newest_judged(store)], format == "json"
     found = [reported(store, wanted, is_public=is_public, is_reworded=not is_json) for wanted in wanted_ids]
@@ -120,13 +123,16 @@ def _other(store: Store, wanted: str, format: str, place_of: PlaceOf, *, is_publ
     """They name commits and settings, so that there is nothing to them without."""
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
     markdown, goes_on = OTHERS[campaign.kind]
-    if format not in OTHER_FORMATS or is_public:
-        what = "without --public" if is_public else f"as {' or '.join(OTHER_FORMATS)}"
+    formats = ("html", *OTHER_FORMATS) if campaign.kind == "bisect" else OTHER_FORMATS
+    if format not in formats or is_public:
+        what = "without --public" if is_public else f"as {' or '.join(formats)}"
         raise UsageError(
             f"{campaign.id} is a {campaign.kind}, which is reported {what}", f"perfguard report {campaign.id} -f md"
         )
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"{goes_on} --resume {campaign.id}")
+    if format == "html":
+        return bisect_html(placed(verdict, place_of(campaign.repository)))
     if format == "md":
         return markdown(placed(verdict, place_of(campaign.repository)))
     return json.dumps(verdict, indent=2, ensure_ascii=False)

@@ -19,7 +19,7 @@ from perfguard.errors import HarnessError, UsageError
 from perfguard.history import history_json
 from perfguard.nightly.standing import all_series
 from perfguard.report import site
-from perfguard.report.bisect import bisect_text
+from perfguard.report.bisect_page import bisect_html
 from perfguard.report.html import comparison_html, flat
 from perfguard.report.site import Cell
 from perfguard.reporting import reported
@@ -140,9 +140,7 @@ def _templates() -> str:
 
 def _campaign(store: Store, row: CampaignOverview, *, is_public: bool) -> str:
     if row.kind == "bisect":
-        verdict = store.latest_verdict(row.id) or {}
-        title = f"{verdict['outcome']}: {row.base} → {row.head}, {row.workload}"
-        return site.page(title, root="../", text=bisect_text(verdict))
+        return bisect_html(store.latest_verdict(row.id) or {}, home="../index.html")
     found = reported(store, row.id, is_public=is_public)
     return comparison_html(found.verdict, found.trials, home="../index.html")
 

@@ -3,7 +3,7 @@
 A slot is an expert in use, or a slice of one matrix that is cut along what is summed over: whoever calls says which.
 Where SPLIT programs share a tile, the last to finish adds up, in an order that never changes.
 
-Legend: ops.py; N outputs, K numbers of a slot, H of all slots of a matrix.
+Legend: ops.py; N outputs, K numbers of a slot.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ the console it prints to.
 `bisect` follows perfguard/bisect@1 everywhere.
 """
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,13 +27,6 @@ def render_bisect(bisect: Mapping[str, Any], console: Console) -> None:
     """The answer in a sentence, the picture, the log of readings, what it cost, what to do next."""
     _render(bisect, console)
     terminal.render_next(bisect["next"], console)
-
-
-def bisect_text(bisect: Mapping[str, Any]) -> str:
-    """The same as plain text, for a page."""
-    out = io.StringIO()
-    render_bisect(bisect, terminal.open_console(out))
-    return out.getvalue()
 
 
 def _render(bisect: Mapping[str, Any], console: Console) -> None:
@@ -103,12 +95,12 @@ def picture(bisect: Mapping[str, Any]) -> list[str]:
     if not entries:
         return []
     lines = [_bar_line("nothing changed", float(bisect["p_nothing_changed"]), "", "")]
-    for entry in _folded(entries, bisect["culprit"]):
+    for entry in folded(entries, bisect["culprit"]):
         lines.append(_entry_line(entry, bisect["culprit"]) if "commit" in entry else _fold_line(entry))
     return lines
 
 
-def _folded(entries: Sequence[Mapping[str, Any]], culprit: str | None) -> Iterator[Mapping[str, Any]]:
+def folded(entries: Sequence[Mapping[str, Any]], culprit: str | None) -> Iterator[Mapping[str, Any]]:
     """Entries as they are while they are few; else each run of unlikely ones summed up."""
     if len(entries) <= MAX_LINES:
         yield from entries
@@ -134,20 +126,27 @@ def _run(run: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def _entry_line(entry: Mapping[str, Any], culprit: str | None) -> str:
-    mark = "✗" if entry["commit"] == culprit else {"unbuildable": "u", "beside": "|"}.get(entry["status"], " ")
     read = f"{entry['readings']}×" if entry["readings"] else ""
-    return _bar_line(f"{mark} {entry['commit'][:SHORT]}", float(entry["probability"]), read, entry["subject"])
+    return _bar_line(entry_name(entry, culprit), float(entry["probability"]), read, entry["subject"])
+
+
+def entry_name(entry: Mapping[str, Any], culprit: str | None) -> str:
+    """A commit with its mark, or how many are folded."""
+    if "commit" not in entry:
+        return f"… {entry['number']} commits"
+    mark = "✗" if entry["commit"] == culprit else {"unbuildable": "u", "beside": "|"}.get(entry["status"], " ")
+    return f"{mark} {entry['commit'][:SHORT]}"
 
 
 def _fold_line(run: Mapping[str, Any]) -> str:
     read = f"{run['readings']}×" if run["readings"] else ""
-    return _bar_line(f"… {run['number']} commits", float(run["probability"]), read, "")
+    return _bar_line(entry_name(run, None), float(run["probability"]), read, "")
 
 
 def _bar_line(name: str, probability: float, read: str, subject: str) -> str:
     bar = "█" * round(probability * BAR)
     shown = subject if len(subject) <= SUBJECT else f"{subject[: SUBJECT - 1]}…"
-    return f"{name:<16} {bar:<{BAR}} {_share(probability):>7} {read:>4} {shown}".rstrip()
+    return f"{name:<16} {bar:<{BAR}} {share(probability):>7} {read:>4} {shown}".rstrip()
 
 
 def spark(posterior: Sequence[Mapping[str, Any]]) -> str:
@@ -168,8 +167,8 @@ def reading_line(reading: Mapping[str, Any]) -> str:
     place = f"{last['commit'][:SHORT]} ({last['position']} of {reading['candidates']})"
     believed = ""
     if reading["p_nothing_changed"] is not None and likeliest is not None:
-        chance = f"{likeliest['commit'][:SHORT]} {_share(float(likeliest['probability']))}"
-        believed = f"; none {_share(reading['p_nothing_changed'])}; likeliest {chance}"
+        chance = f"{likeliest['commit'][:SHORT]} {share(float(likeliest['probability']))}"
+        believed = f"; none {share(reading['p_nothing_changed'])}; likeliest {chance}"
     left = round(reading["expected_trials_left"])
     ahead = f", about {left} left" if left else ""
     return f"{last['number'] + 1:>3} {place} {last['order']} {seen:>8}{believed}; {reading['trials']} trials{ahead}"
@@ -256,7 +255,7 @@ def _cached(bisect: Mapping[str, Any]) -> str:
     return f" ({len(cached)} from the cache of builds{which}, the oldest of {oldest})"
 
 
-def _share(probability: float) -> str:
+def share(probability: float) -> str:
     if 0 < probability < 0.0005:
         return "<0.1 %"
     if 0.9995 <= probability < 1:

@@ -69,8 +69,8 @@ def comparison_html(
         counts=f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip(),
         rows=raw.rows(comparison, measured),
         row_columns=raw.COLUMNS,
-        csv_link=_link(raw.csv_text(comparison, measured), "text/csv"),
-        json_link=_link(json.dumps(_short(comparison), ensure_ascii=False), "application/json"),
+        csv_link=link(raw.csv_text(comparison, measured), "text/csv"),
+        json_link=link(json.dumps(_short(comparison), ensure_ascii=False), "application/json"),
         reproduce=reproduce.with_perfguard(comparison),
     )
 
@@ -161,5 +161,5 @@ def _short(value: Any) -> Any:
     return _cut(value) if isinstance(value, str) else value
 
 
-def _link(text: str, kind: str) -> str:
+def link(text: str, kind: str) -> str:
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"

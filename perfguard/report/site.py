@@ -55,7 +55,7 @@ def series_path(workload: str) -> str:
 
 def page(title: str, *, root: str = "", **parts: Any) -> str:
     """`root`: the way to the index, "../" from a folder. `parts`: see templates/site.html.j2."""
-    whole = {"intro": "", "tables": [], "drawn": [], "text": "", **parts}
+    whole = {"intro": "", "tables": [], "drawn": [], **parts}
     return environment().get_template("site.html.j2").render(title=title, root=root, **whole)
 
 

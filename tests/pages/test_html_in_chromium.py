@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from perfguard.report.bisect_page import bisect_html
 from perfguard.report.html import comparison_html
 from tests.unit.report_cases import THROUGHPUT, TPOT, comparison, trial
+from tests.unit.test_report_bisect import document, entry
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
@@ -70,3 +72,21 @@ def test_a_hostile_page_runs_nothing(tmp_path):
     assert "owned" not in seen["title"]
     assert "document.title='owned'" in seen["text"]
     assert "CONSOLE" not in log
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_page_of_a_bisect_fits_the_width_asks_for_nothing_and_runs_nothing(tmp_path, width):
+    evil = "<script>document.title='owned'</script>" * 3
+    posterior = [{**entry(n, 0.99 * (n == 7)), "subject": evil} for n in range(20)]
+    readings = [
+        {"number": n, "commit": posterior[n]["commit"], "position": n + 1, "order": "AB", "slowdown": 1 + 0.1 * (n > 6)}
+        for n in range(20)
+    ]
+    page = bisect_html(document(posterior, readings=readings, culprit=posterior[7]["commit"], sentence=evil))
+    seen, log = opened(tmp_path, page, width)
+    assert "CONSOLE" not in log
+    assert seen["resources"] == []
+    assert seen["scroll"] <= seen["client"]
+    assert seen["marks"] == 20
+    assert not seen["title"].startswith("owned")
+    assert "nothing changed" in seen["text"]

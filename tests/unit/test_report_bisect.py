@@ -7,7 +7,6 @@ from rich.console import Console
 
 from perfguard.report.bisect import (
     bisect_markdown,
-    bisect_text,
     log_lines,
     picture,
     reading_line,
@@ -142,11 +141,3 @@ def test_the_log_of_a_search_whose_merge_was_searched_names_its_own_confirmation
         "confirmation of merge dddddddddddd: it changed (c-7)"
     ]
     assert f"confirmation {'e' * 12} against {'f' * 12}: REGRESSION (c-9)" in log_lines(inner)
-
-
-def test_a_bisect_on_a_page_is_plain_text_and_no_markdown():
-    text = bisect_text(document([entry(1, 0.75)]))
-    assert text.splitlines()[0].startswith(("✗", "?", "=", "!"))
-    assert "**" not in text
-    assert "```" not in text
-    assert text == text.rstrip() + "\n"
