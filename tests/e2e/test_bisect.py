@@ -38,6 +38,7 @@ def test_the_slow_commit_is_named_and_confirmed_and_comes_out_again_from_what_is
     assert f"# culprit: [{slow}]" in shown
     assert "nothing changed" in shown
     report = project.run("report", found["id"], "-f", "md").stdout
+    assert "Where the change lies" in project.run("report", found["id"], "-f", "html").stdout
     assert report.startswith("**✗ CULPRIT: ")
     copy = project.folder / "copy.db"
     project.run("export", str(copy), found["id"])
