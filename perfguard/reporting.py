@@ -22,21 +22,23 @@ from perfguard.report.junit import comparison_junit
 from perfguard.report.markdown import LIMIT, comparison_markdown
 from perfguard.report.next_step import Place, placed
 from perfguard.report.public import public, public_trials
+from perfguard.report.result_page import search_html, sweep_html
 from perfguard.report.search import search_markdown
 from perfguard.report.sweep import sweep_markdown
 from perfguard.store import Store
 
 DIFFERENT = ("REGRESSION", "IMPROVEMENT", "SUSPECT")
 FORMATS = ("html", "md", "issue", "json", "junit", "csv")
-# What is no comparison and is reported all the same: how as Markdown, and the command that goes on with it.
-OTHERS: Mapping[str, tuple[Callable[[Mapping[str, Any]], str], str]] = {
-    "bisect": (bisect_markdown, "perfguard bisect"),
-    "search": (search_markdown, "perfguard explain --experiment"),
-    "sweep": (sweep_markdown, "perfguard sweep"),
+# What is no comparison and is reported all the same: how as Markdown, how as a page, and the command that goes on.
+Maker = Callable[[Mapping[str, Any]], str]
+OTHERS: Mapping[str, tuple[Maker, Maker, str]] = {
+    "bisect": (bisect_markdown, bisect_html, "perfguard bisect"),
+    "search": (search_markdown, search_html, "perfguard explain --experiment"),
+    "sweep": (sweep_markdown, sweep_html, "perfguard sweep"),
 }
 # Ids of comparisons that a search or a bisect makes for itself go on behind its own.
 PART = re.compile(r"^\d{8}-\d{6}-\w{4}-")
-OTHER_FORMATS = ("md", "json")
+OTHER_FORMATS = ("html", "md", "json")
 PlaceOf = Callable[[str], Place]
 
 
@@ -62,7 +64,7 @@ def document(
     """
     if ids and all(store.campaign(wanted).kind in OTHERS for wanted in ids):
         if format == "html" and len(ids) > 1:
-            raise UsageError(f"one HTML page holds one bisect, not {len(ids)}", "perfguard report --site DIR")
+            raise UsageError(f"one HTML page holds one of them, not {len(ids)}", "perfguard report --site DIR")
         return "\n".join(_other(store, wanted, format, place_of, is_public=is_public) for wanted in ids)
     wanted_ids, is_json = ids or [newest_judged(store)], format == "json"
     found = [reported(store, wanted, is_public=is_public, is_reworded=not is_json) for wanted in wanted_ids]
@@ -122,19 +124,17 @@ def hypothesis_rows(
 def _other(store: Store, wanted: str, format: str, place_of: PlaceOf, *, is_public: bool) -> str:
     """They name commits and settings, so that there is nothing to them without."""
     campaign, verdict = store.campaign(wanted), store.latest_verdict(wanted)
-    markdown, goes_on = OTHERS[campaign.kind]
-    formats = ("html", *OTHER_FORMATS) if campaign.kind == "bisect" else OTHER_FORMATS
-    if format not in formats or is_public:
-        what = "without --public" if is_public else f"as {' or '.join(formats)}"
+    markdown, page, goes_on = OTHERS[campaign.kind]
+    if format not in OTHER_FORMATS or is_public:
+        what = "without --public" if is_public else f"as {' or '.join(OTHER_FORMATS)}"
         raise UsageError(
             f"{campaign.id} is a {campaign.kind}, which is reported {what}", f"perfguard report {campaign.id} -f md"
         )
     if verdict is None:
         raise UsageError(f"{campaign.id} has no verdict yet", f"{goes_on} --resume {campaign.id}")
-    if format == "html":
-        return bisect_html(placed(verdict, place_of(campaign.repository)))
-    if format == "md":
-        return markdown(placed(verdict, place_of(campaign.repository)))
+    if format in ("html", "md"):
+        make = page if format == "html" else markdown
+        return make(placed(verdict, place_of(campaign.repository)))
     return json.dumps(verdict, indent=2, ensure_ascii=False)
 
 

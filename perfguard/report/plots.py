@@ -15,9 +15,13 @@ PARTS = ("draft", "verify", "accept", "all_reduce", "host")
 def intervals(comparison: Mapping[str, Any]) -> str:
     """The 95 % interval of every metric's slowdown against the margin; "" where none was computed."""
     shown = [m for m in comparison["metrics"] if m.get("slowdown") is not None and not m.get("exact")]
+    return interval_rows(shown, float(comparison.get("margin") or 0.0), "head", "base")
+
+
+def interval_rows(shown: Sequence[Mapping[str, Any]], margin: float, what: str, against: str) -> str:
+    """A row for each of `shown` (name, slowdown, ci_low, ci_high); "" without any."""
     if not shown:
         return ""
-    margin = float(comparison.get("margin") or 0.0)
     ends = [m[key] for m in shown for key in ("ci_low", "ci_high", "slowdown") if m.get(key) is not None]
     low, high = svg.padded(min([*ends, 1 / (1 + margin)]), max([*ends, 1 + margin]))
     axis = svg.Axis(low=low, high=high, start=svg.LEFT + 60, end=svg.WIDTH - svg.RIGHT)
@@ -25,10 +29,10 @@ def intervals(comparison: Mapping[str, Any]) -> str:
     parts = [_margin_band(axis, margin, bottom), *_percent_axis(axis, bottom)]
     for index, metric in enumerate(shown):
         parts += _interval_row(metric, axis, y=index * ROW + 28)
-    parts.append(svg.text(svg.WIDTH - svg.RIGHT, bottom + 34, "head slower →", "note", "end"))
-    parts.append(svg.text(svg.LEFT + 60, bottom + 34, "← head faster", "note"))
+    parts.append(svg.text(svg.WIDTH - svg.RIGHT, bottom + 34, f"{what} slower →", "note", "end"))
+    parts.append(svg.text(svg.LEFT + 60, bottom + 34, f"← {what} faster", "note"))
     told = "; ".join(f"{m['name']} {units.slowdown(m['slowdown'])}, {_interval(m)}" for m in shown)
-    return svg.drawing("Slowdown of head with 95 % intervals", told, bottom + 44, parts)
+    return svg.drawing(f"Slowdown of {what} against {against} with 95 % intervals", told, bottom + 44, parts)
 
 
 def _margin_band(axis: svg.Axis, margin: float, bottom: float) -> str:

@@ -13,11 +13,11 @@ QUESTIONS = ("question", "kind", "base as in A", "head as in A", "outcome", "slo
 
 def render_search(result: Mapping[str, Any], console: Console) -> None:
     """`result` follows perfguard/search@1."""
-    terminal.render_facts(_facts(result), console)
+    terminal.render_facts(facts(result), console)
     console.print()
-    terminal.render_rows(FACTORS, _factors(result), console)
+    terminal.render_rows(FACTORS, factors(result), console)
     console.print()
-    terminal.render_rows(QUESTIONS, _questions(result), console)
+    terminal.render_rows(QUESTIONS, questions(result), console)
     if result["next"]:
         terminal.render_next(result["next"], console)
 
@@ -25,12 +25,12 @@ def render_search(result: Mapping[str, Any], console: Console) -> None:
 def search_markdown(result: Mapping[str, Any]) -> str:
     """The same for an issue or a wiki."""
     head = [f"**{foreign.markdown(outcomes.headline(result))}**", ""]
-    facts = [f"- {name}: {foreign.markdown(text)}" for name, text in _facts(result).items() if name != "result"]
-    return "\n".join([*head, *facts, "", *_table(FACTORS, _factors(result)), "", *_asked(result)]) + "\n"
+    told = [f"- {name}: {foreign.markdown(text)}" for name, text in facts(result).items() if name != "result"]
+    return "\n".join([*head, *told, "", *_table(FACTORS, factors(result)), "", *_asked(result)]) + "\n"
 
 
 def _asked(result: Mapping[str, Any]) -> list[str]:
-    return _table(QUESTIONS, _questions(result))
+    return _table(QUESTIONS, questions(result))
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -38,7 +38,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
-def _facts(result: Mapping[str, Any]) -> dict[str, str]:
+def facts(result: Mapping[str, Any]) -> dict[str, str]:
     return {
         "result": outcomes.headline(result),
         "A": result["of"][0],
@@ -53,7 +53,7 @@ def _counted(questions: Sequence[Any]) -> str:
     return "1 comparison" if len(questions) == 1 else f"{len(questions)} comparisons"
 
 
-def _factors(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def factors(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
     toggled = [
         (f["name"], f["a"], f["b"], f"{f['verdict']}{': ' + f['why_not'] if f['why_not'] else ''}")
         for f in result["factors"]
@@ -62,7 +62,7 @@ def _factors(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [*toggled, *others]
 
 
-def _questions(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def questions(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
             one["id"].rpartition("-")[2],

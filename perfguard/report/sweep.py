@@ -15,25 +15,25 @@ def render_sweep(result: Mapping[str, Any], console: Console) -> None:
     """`result` follows perfguard/sweep@1."""
     terminal.render_facts({"result": outcomes.headline(result), "ended": result["ended"], "id": result["id"]}, console)
     console.print()
-    terminal.render_rows(COLUMNS, _rows(result), console)
+    terminal.render_rows(COLUMNS, rows(result), console)
     console.print()
-    for text in _notes(result):
+    for text in notes(result):
         terminal.render_facts({"note": text}, console)
 
 
 def sweep_markdown(result: Mapping[str, Any]) -> str:
     """The same for an issue or a wiki."""
     lines = [f"**{foreign.markdown(outcomes.headline(result))}**", "", _line(COLUMNS), _line(["---"] * len(COLUMNS))]
-    lines += [_line([foreign.markdown(cell) for cell in row]) for row in _rows(result)]
-    notes = [f"- {foreign.markdown(text)}" for text in _notes(result)]
-    return "\n".join([*lines, "", *notes]).rstrip() + "\n"
+    lines += [_line([foreign.markdown(cell) for cell in row]) for row in rows(result)]
+    told = [f"- {foreign.markdown(text)}" for text in notes(result)]
+    return "\n".join([*lines, "", *told]).rstrip() + "\n"
 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _rows(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def rows(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [_cells(row, result["metric"]["unit"], is_first=k == 0) for k, row in enumerate(result["settings"])]
 
 
@@ -53,7 +53,7 @@ def _against(row: Mapping[str, Any]) -> tuple[str, str]:
     return units.slowdown(row["slowdown"]), units.interval(row["ci_low"], row["ci_high"])
 
 
-def _notes(result: Mapping[str, Any]) -> list[str]:
+def notes(result: Mapping[str, Any]) -> list[str]:
     """Why settings did not run, what the slowdowns mean, and what a person can do next."""
     broken = [
         f"{row['setting']}: {reason['code']}: {reason['text']}"

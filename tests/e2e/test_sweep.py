@@ -39,7 +39,10 @@ def test_the_fastest_is_named_the_slower_dropped_and_what_does_not_run_is_listed
     assert "| 2 | SPEED=slow |" in told.read_text()
     assert bench.run("report", result["id"]).stdout.strip() == told.read_text().strip()
     refused = bench.run("report", result["id"], "-f", "csv", code=2).stderr
-    assert "is a sweep, which is reported as md or json" in refused
+    assert "is a sweep, which is reported as html or md or json" in refused
+    page = bench.run("report", result["id"], "-f", "html").stdout
+    assert page.count("<svg") == 1
+    assert "2. SPEED=slow" in page
     shown = bench.run("show", "latest").stdout
     assert "SPEED=slow" in shown
     assert "RANKED" in shown

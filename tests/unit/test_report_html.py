@@ -72,7 +72,7 @@ def test_every_launch_is_drawn_by_shape_and_failed_ones_too():
 
 def test_intervals_are_drawn_against_the_margin():
     html = page(metrics=[TPOT])
-    assert 'aria-label="Slowdown of head with 95 % intervals: tpot +3.1 %, +2.7 to +3.5 %"' in html
+    assert 'aria-label="Slowdown of head against base with 95 % intervals: tpot +3.1 %, +2.7 to +3.5 %"' in html
     assert "margin 2 %" in html
 
 

@@ -11,6 +11,7 @@ from perfguard.errors import BuildError, Interrupted, NotComparableError, StoreE
 from perfguard.explaining.facts import Facts
 from perfguard.policy import Policy
 from perfguard.records import Arm
+from perfguard.report.result_page import search_html
 from perfguard.report.search import search_markdown
 from perfguard.searching import StoredSide, plan_search, resume_search, search
 from perfguard.store import Store, open_store
@@ -91,6 +92,9 @@ def test_the_factor_that_matters_is_named_with_its_values(repository, store, mon
     assert {one.policy["is_confirmed"] for one in compared} == {True, False}
     assert len({one.seed for one in compared}) == len(compared)
     assert "| software: torch | 2.8 | 2.9 | not toggled |" in search_markdown(result)
+    page = search_html(result)
+    assert "<td>software: torch</td><td>2.8</td><td>2.9</td><td>not toggled</td>" in page
+    assert 'class="verdict explained"' in page
 
 
 def test_the_commit_is_named_where_it_is_the_commit(repository, store, monkeypatch):

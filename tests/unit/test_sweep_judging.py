@@ -1,5 +1,6 @@
 """Stored rounds of a sweep -> which count, who leaves, what is said."""
 
+import re
 from dataclasses import replace
 from io import StringIO
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from perfguard.policy import Policy
 from perfguard.records import Reason
 from perfguard.replay import replay_one, replayable
+from perfguard.report.result_page import sweep_html
 from perfguard.report.sweep import render_sweep, sweep_markdown
 from perfguard.stats.plan import LETTERS
 from perfguard.store import open_store
@@ -106,6 +108,20 @@ def test_tables_fit_a_terminal_and_markdown_escapes_what_others_wrote(campaign):
     told = sweep_markdown(result)
     assert "exit code 3 &#124; of &#91;bench&#93;" in told
     assert told.count("\n| ") == 5
+
+
+def test_a_page_draws_what_was_measured_names_all_and_escapes_what_others_wrote(campaign):
+    first = trial(0, 1, 1, "base", 1.0, status="crashed", values={}, reasons=BROKEN)
+    kept = [one for one in rounds(campaign, 4) if planned_rounds(campaign)[one.block].order[one.slot] != "b"]
+    result = sweep_json(campaign, planned_rounds(campaign), [first, *kept])
+    result["settings"][1]["setting"] = f"<b>{'x' * 40}</b>"
+    page = sweep_html(result)
+    # LL and Simple were measured, and share a rank after four rounds; LL128 was not.
+    names = re.findall(r'<text class="primary"[^>]*>([^<]*)</text>', page)
+    assert names == ["1. NCCL_PROTO=LL", f"1. &lt;b&gt;{'x' * 19}…"]
+    assert f"<td>&lt;b&gt;{'x' * 40}&lt;/b&gt;</td>" in page
+    assert "NCCL_PROTO=LL128" in page
+    assert "<b>" not in page
 
 
 def test_a_stored_ranking_is_derived_again_and_a_changed_one_is_found(campaign, tmp_path):
