@@ -4,11 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfguard.workloads import BUILT_IN
-
 
 def what_words(workload: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A command with its metric, or a workload by name with modes and the parameters that its name does not imply.
+    """A command with its metric, or a workload by name with parameters and modes: all of them, since a perfguard.toml
+    may give the name others.
 
     `workload` and `metrics` as in the JSON of a comparison; verdicts of an older perfguard hold neither setup nor how
     the metric was read. A command of one's own ends the line.
@@ -17,10 +16,8 @@ def what_words(workload: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]]
     if workload.get("command") and len(metrics) == 1:
         return [*_metric(metrics[0], str(workload.get("read", ""))), *setup, "--", *map(str, workload["command"])]
     words = ["-w", str(workload["name"]), *setup]
-    implied = next((dict(known.params) for known in BUILT_IN if known.name == workload["name"]), {})
     for name, value in workload.get("params", {}).items():
-        if name not in implied or implied[name] != value:
-            words += ["--set", f"{name}={parameter(value)}"]
+        words += ["--set", f"{name}={parameter(value)}"]
     modes = workload.get("modes", ())
     return [*words, "--modes", str(modes[0])] if len(modes) == 1 else words
 

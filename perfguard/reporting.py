@@ -62,14 +62,12 @@ def document(
     repository to what the next commands must name; JSON and what is public name no place. Raises UsageError where they
     fit no single document.
     """
+    if format == "html" and len(ids) > 1:
+        raise UsageError(f"one HTML page holds one result, not {len(ids)}", f"perfguard report {ids[0]} -f html")
     if ids and all(store.campaign(wanted).kind in OTHERS for wanted in ids):
-        if format == "html" and len(ids) > 1:
-            raise UsageError(f"one HTML page holds one of them, not {len(ids)}", "perfguard report --site DIR")
         return "\n".join(_other(store, wanted, format, place_of, is_public=is_public) for wanted in ids)
     wanted_ids, is_json = ids or [newest_judged(store)], format == "json"
     found = [reported(store, wanted, is_public=is_public, is_reworded=not is_json) for wanted in wanted_ids]
-    if format == "html" and len(found) > 1:
-        raise UsageError(f"one HTML page holds one comparison, not {len(found)}", "perfguard report --site DIR")
     if not is_json and not is_public:
         repositories = [store.campaign(str(one.verdict["id"])).repository for one in found]
         places = [place_of(repository) for repository in repositories]

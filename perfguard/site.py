@@ -140,7 +140,9 @@ def _templates() -> str:
 
 def _campaign(store: Store, row: CampaignOverview, *, is_public: bool) -> str:
     if row.kind == "bisect":
-        return bisect_html(store.latest_verdict(row.id) or {}, home="../index.html")
+        verdict = store.latest_verdict(row.id)
+        assert verdict is not None  # only what was judged has a page
+        return bisect_html(verdict, home="../index.html")
     found = reported(store, row.id, is_public=is_public)
     return comparison_html(found.verdict, found.trials, home="../index.html")
 

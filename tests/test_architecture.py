@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "perfguard.calibration": NOUNS | {"perfguard.stats", "perfguard.comparison", "perfguard.commands"},
     "perfguard.changes": set(),
     "perfguard.claims": set(),
-    "perfguard.commands": {"perfguard.workloads"},
+    "perfguard.commands": set(),
     "perfguard.scopes": NOUNS | {"perfguard.stats"},
     "perfguard.full_size": NOUNS,
     "perfguard.conclusions": NOUNS | {"perfguard.full_size", "perfguard.scopes"},

@@ -144,14 +144,14 @@ def merge(other: Annotated[Path, typer.Argument(help="Results database to take i
     if not other.exists():
         raise UsageError(f"{other} does not exist", "perfguard export FILE")
     path = o.database(db, Path.cwd())
-    with open_store(other, read_only=True) as incoming, _kept_if_it_was_there(path), open_store(path) as store:
+    with open_store(other, read_only=True) as incoming, _removed_if_new(path), open_store(path) as store:
         check_incoming(store, incoming)
         counts = store.merge(other)
     typer.echo(_counted(counts, f"merged from {other}"))
 
 
 @contextmanager
-def _kept_if_it_was_there(path: Path) -> Iterator[None]:
+def _removed_if_new(path: Path) -> Iterator[None]:
     """What fails inside leaves no new, empty database."""
     was_there = path.exists()
     try:

@@ -145,8 +145,7 @@ def _fold_line(run: Mapping[str, Any]) -> str:
 
 def _bar_line(name: str, probability: float, read: str, subject: str) -> str:
     bar = "█" * round(probability * BAR)
-    shown = subject if len(subject) <= SUBJECT else f"{subject[: SUBJECT - 1]}…"
-    return f"{name:<16} {bar:<{BAR}} {share(probability):>7} {read:>4} {shown}".rstrip()
+    return f"{name:<16} {bar:<{BAR}} {share(probability):>7} {read:>4} {foreign.shortened(subject, SUBJECT)}".rstrip()
 
 
 def spark(posterior: Sequence[Mapping[str, Any]]) -> str:

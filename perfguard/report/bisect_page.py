@@ -9,9 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from perfguard.report import bisect as words
+from perfguard.report import bisect as told
 from perfguard.report import foreign, next_step, outcomes, svg, units
-from perfguard.report.html import Plot, environment, link
+from perfguard.report.html import Plot, cut, environment, link, short
 
 ROW, TOP, HEIGHT = 20, 14, 240
 LEFT, BOTTOM = 78, 196
@@ -32,22 +32,24 @@ def bisect_html(bisect: Mapping[str, Any], *, home: str = "") -> str:
         title=f"{bisect['outcome']}: {ends}, {bisect['metric']['name']}",
         outcome_kind=str(bisect["outcome"]).lower(),
         searches=[_search(one) for one in searches],
-        further=words.further_lines(bisect),
-        next_pieces=next_step.pieces(foreign.one_line(bisect["next"] or "")),
-        json_link=link(json.dumps(bisect, ensure_ascii=False), "application/json"),
+        next_pieces=next_step.pieces(cut(foreign.one_line(bisect["next"] or ""))),
+        json_link=link(json.dumps(short(bisect), ensure_ascii=False), "application/json"),
     )
 
 
 def _search(bisect: Mapping[str, Any]) -> dict[str, Any]:
     """What the page shows of one search."""
-    plots = {"Slowdown against GOOD, by commit": readings_plot(bisect), "Where the change lies": odds_plot(bisect)}
+    plots = {"Slowdown against GOOD, by commit": readings_plot(bisect)}
+    plots["Where the change lies"] = probability_plot(bisect)
     return {
         "id": bisect["id"],
         "headline": outcomes.headline(bisect),
-        "facts": words.facts(bisect),
+        "facts": told.facts(bisect),
         "plots": [Plot(heading=name, svg=Markup(drawn)) for name, drawn in plots.items() if drawn],
-        "notes": [*words.unbuildable_lines(bisect), *words.reason_lines(bisect), words.cost_line(bisect)],
-        "log": words.log_lines(bisect),
+        "notes": [*told.unbuildable_lines(bisect), *told.reason_lines(bisect), told.cost_line(bisect)],
+        "log": told.log_lines(bisect),
+        "further": told.further_lines(bisect),
+        "inside": bisect["inside"]["merge"][: told.SHORT] if bisect["inside"] else "",
     }
 
 
@@ -65,7 +67,7 @@ def readings_plot(bisect: Mapping[str, Any]) -> str:
     within = f"within the margin of {units.share(margin)}"
     parts = [svg.rectangle(LEFT, upper, svg.WIDTH - svg.RIGHT - LEFT, lower - upper, "margin", within)]
     parts += [*_axes(x, y), *_culprit(bisect, x)]
-    parts += [svg.mark("head", x.at(one["position"]), y.at(one["slowdown"]), _told(one)) for one in shown]
+    parts += [svg.mark("head", x.at(one["position"]), y.at(one["slowdown"]), _said(one)) for one in shown]
     about = f"{units.counted(len(shown), 'reading')} from {units.slowdown(min(ends))} to {units.slowdown(max(ends))}"
     return svg.drawing("Slowdown against GOOD by commit", about, HEIGHT, parts)
 
@@ -89,41 +91,40 @@ def _culprit(bisect: Mapping[str, Any], x: svg.Axis) -> list[str]:
         return []
     at = x.at(places[0] - 0.5)
     anchor, step = ("end", -6) if at > svg.WIDTH / 2 else ("start", 6)
-    name = f"✗ from {bisect['culprit'][: words.SHORT]} on"
+    name = f"✗ from {bisect['culprit'][: told.SHORT]} on"
     return [svg.line(at, TOP, at, BOTTOM, "stage"), svg.text(at + step, TOP + 8, name, "primary", anchor)]
 
 
-def _told(reading: Mapping[str, Any]) -> str:
+def _said(reading: Mapping[str, Any]) -> str:
     number, order = reading["number"] + 1, reading["order"]
-    return f"reading {number} {order}, {reading['commit'][: words.SHORT]}: {units.slowdown(reading['slowdown'])}"
+    return f"reading {number} {order}, {reading['commit'][: told.SHORT]}: {units.slowdown(reading['slowdown'])}"
 
 
-def odds_plot(bisect: Mapping[str, Any]) -> str:
+def probability_plot(bisect: Mapping[str, Any]) -> str:
     """A bar a commit; long stretches of unlikely commits are one. "" where nothing was searched."""
     entries = bisect["posterior"]
     if not entries:
         return ""
     rows: list[Mapping[str, Any]] = [{"probability": bisect["p_nothing_changed"], "name": "nothing changed"}]
-    rows += words.folded(entries, bisect["culprit"])
+    rows += told.folded(entries, bisect["culprit"])
     axis = svg.Axis(low=0.0, high=1.0, start=svg.LEFT, end=BAR_END)
     parts = [part for place, row in enumerate(rows) for part in _bar(row, bisect["culprit"], axis, TOP + place * ROW)]
     likeliest = max(entries, key=lambda entry: float(entry["probability"]))
-    about = f"likeliest {likeliest['commit'][: words.SHORT]}, {words.share(float(likeliest['probability']))}"
+    about = f"likeliest {likeliest['commit'][: told.SHORT]}, {told.share(float(likeliest['probability']))}"
     return svg.drawing("Probability by commit, oldest first", about, TOP + len(rows) * ROW + 8, parts)
 
 
 def _bar(row: Mapping[str, Any], culprit: str | None, axis: svg.Axis, y: float) -> Sequence[str]:
     is_culprit = "commit" in row and row["commit"] == culprit
-    name = row.get("name") or words.entry_name(row, culprit)
+    name = row.get("name") or told.entry_name(row, culprit)
     probability = float(row["probability"])
     read = f"read {row['readings']}×" if row.get("readings") else ""
-    subject = foreign.one_line(str(row.get("subject", "")))
-    shown = subject if len(subject) <= SUBJECT else f"{subject[: SUBJECT - 1]}…"
-    told = " ".join(filter(None, (name, words.share(probability), read, subject)))
+    subject = cut(foreign.one_line(row.get("subject", "")))
+    said = " ".join(filter(None, (name, told.share(probability), read, subject)))
     end = axis.at(probability)
     return (
         svg.text(svg.LEFT - 8, y + 13, name, "primary" if is_culprit else "", "end"),
-        svg.rectangle(svg.LEFT, y + 2, max(end - svg.LEFT, 1), ROW - 5, "part1" if is_culprit else "part0", told),
-        svg.text(end + 6, y + 13, words.share(probability), "tick"),
-        svg.text(SUBJECT_AT, y + 13, shown, "note"),
+        svg.rectangle(svg.LEFT, y + 2, max(end - svg.LEFT, 1), ROW - 5, "part1" if is_culprit else "part0", said),
+        svg.text(end + 6, y + 13, told.share(probability), "tick"),
+        svg.text(SUBJECT_AT, y + 13, foreign.shortened(subject, SUBJECT), "note"),
     )

@@ -12,6 +12,12 @@ def one_line(text: object) -> str:
     return "".join(c if c.isprintable() else _spelled(c) for c in str(text))
 
 
+def shortened(text: object, width: int) -> str:
+    """One line of at most `width` characters, with an ellipsis where it is longer."""
+    line = one_line(text)
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
 def _spelled(character: str) -> str:
     if character in "\n\r\t\v\f\u2028\u2029\u0085" or character.isspace():
         return " "

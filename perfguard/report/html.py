@@ -44,9 +44,9 @@ def comparison_html(
     return page.render(
         c=comparison,
         home=home,
-        next_pieces=next_step.pieces(_cut(foreign.one_line(comparison.get("next") or ""))),
-        headline=_cut(outcomes.headline(comparison)),
-        engine=[_cut(line) for line in outcomes.engine(comparison)],
+        next_pieces=next_step.pieces(cut(foreign.one_line(comparison.get("next") or ""))),
+        headline=cut(outcomes.headline(comparison)),
+        engine=[cut(line) for line in outcomes.engine(comparison)],
         outcome_kind=str(comparison["outcome"]).lower(),
         facts=_facts(comparison, measured),
         intervals=Markup(plots.intervals(comparison)),
@@ -57,7 +57,7 @@ def comparison_html(
         trial_plots=_trial_plots(comparison, measured),
         cycles=_cycles(comparison),
         condition_plots=[Plot(heading=name, svg=Markup(svg)) for name, svg in conditions.plots(comparison)],
-        condition_lines=[_cut(line) for line in (*machine.notices(comparison), *machine.lines(comparison))],
+        condition_lines=[cut(line) for line in (*machine.notices(comparison), *machine.lines(comparison))],
         gate_columns=machine.GATE_COLUMNS,
         gate_rows=machine.gate_rows(comparison),
         hypotheses=hypotheses,
@@ -65,12 +65,12 @@ def comparison_html(
         machine=flat(comparison.get("machine", {})),
         speculation=outcomes.speculation(comparison),
         speculate_tables=speculate.tables(comparison),
-        reasons=[_cut(line) for line in outcomes.reasons(comparison)],
+        reasons=[cut(line) for line in outcomes.reasons(comparison)],
         counts=f"{outcomes.counts(comparison)} {outcomes.cached_builds(comparison)}".strip(),
         rows=raw.rows(comparison, measured),
         row_columns=raw.COLUMNS,
         csv_link=link(raw.csv_text(comparison, measured), "text/csv"),
-        json_link=link(json.dumps(_short(comparison), ensure_ascii=False), "application/json"),
+        json_link=link(json.dumps(short(comparison), ensure_ascii=False), "application/json"),
         reproduce=reproduce.with_perfguard(comparison),
     )
 
@@ -79,11 +79,11 @@ def environment() -> Environment:
     """Of every page: what is foreign is escaped, and what is missing is an error."""
     loader = PackageLoader("perfguard.report")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["line"] = lambda text: _cut(foreign.one_line(text))
+    environment.filters["line"] = lambda text: cut(foreign.one_line(text))
     return environment
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} … (cut, {len(text):,} characters)"
 
 
@@ -148,17 +148,17 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
             for index, item in enumerate(value):
                 found |= flat(item, f"{name}.{index}.")
         else:
-            found[name] = "" if value in (None, [], "") else _cut(foreign.one_line(value))
+            found[name] = "" if value in (None, [], "") else cut(foreign.one_line(value))
     return found
 
 
-def _short(value: Any) -> Any:
+def short(value: Any) -> Any:
     """The same data with every long text cut, as the page itself cuts it."""
     if isinstance(value, Mapping):
-        return {key: _short(item) for key, item in value.items()}
+        return {key: short(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_short(item) for item in value]
-    return _cut(value) if isinstance(value, str) else value
+        return [short(item) for item in value]
+    return cut(value) if isinstance(value, str) else value
 
 
 def link(text: str, kind: str) -> str:

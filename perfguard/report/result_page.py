@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from perfguard.report import foreign, next_step, outcomes, plots, search, sweep
-from perfguard.report.html import Plot, environment, link
+from perfguard.report.html import Plot, cut, environment, link, short
 
 # A longer name of a setting is cut beside its interval; the table has it whole.
 NAME = 26
@@ -18,7 +18,7 @@ def sweep_html(result: Mapping[str, Any]) -> str:
     drawn = plots.interval_rows(_against_the_first(result), float(result["margin"]), "setting", "the first")
     return _page(
         result,
-        facts=[("ended", result["ended"])],
+        facts=[("ended", result["ended"]), ("id", result["id"])],
         plots=[Plot(heading="Slowdown against the first", svg=Markup(drawn))] if drawn else [],
         tables=[("Settings by rank", sweep.COLUMNS, sweep.rows(result))],
         notes=sweep.notes(result),
@@ -28,23 +28,15 @@ def sweep_html(result: Mapping[str, Any]) -> str:
 
 def _against_the_first(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Settings that were measured, in the form of a comparison's metrics."""
-    ranked = [row for row in result["settings"] if row["rank"] is not None]
-    return [
-        {**row, "name": _short(f"{row['rank']}. {row['setting']}"), "slowdown": row["slowdown"] or 1.0}
-        for row in ranked
-    ]
-
-
-def _short(name: str) -> str:
-    name = foreign.one_line(name)
-    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+    measured = [row for row in result["settings"] if row["slowdown"] is not None]
+    return [{**row, "name": foreign.shortened(f"{row['rank']}. {row['setting']}", NAME)} for row in measured]
 
 
 def search_html(result: Mapping[str, Any]) -> str:
     """`result` follows perfguard/search@1."""
     return _page(
         result,
-        facts=[(name, fact) for name, fact in search.facts(result).items() if name not in ("result", "id")],
+        facts=[(name, fact) for name, fact in search.facts(result).items() if name != "result"],
         plots=[],
         tables=[
             ("What differs", search.FACTORS, search.factors(result)),
@@ -60,7 +52,7 @@ def _page(result: Mapping[str, Any], *, next: str, **parts: Sequence[Any]) -> st
         r=result,
         headline=outcomes.headline(result),
         outcome_kind=str(result["outcome"]).lower(),
-        next_pieces=next_step.pieces(foreign.one_line(next)),
-        json_link=link(json.dumps(result, ensure_ascii=False), "application/json"),
+        next_pieces=next_step.pieces(cut(foreign.one_line(next))),
+        json_link=link(json.dumps(short(result), ensure_ascii=False), "application/json"),
         **parts,
     )

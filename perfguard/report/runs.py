@@ -37,7 +37,7 @@ def _cells(row: Mapping[str, Any], width: int) -> dict[str, str]:
     return {
         "id": str(row["id"]),
         "kind": str(row["kind"]),
-        "workload": _cut(str(row["workload"]), WORKLOAD),
+        "workload": foreign.shortened(str(row["workload"]), WORKLOAD),
         "base": _revision(row, "base", width),
         "head": _revision(row, "head", width),
         "outcome": outcomes.signed(outcome) if row["outcome"] else outcome,
@@ -55,9 +55,4 @@ def _revision(row: Mapping[str, Any], side: str, width: int) -> str:
     if commit.startswith(name):
         return name[: min(width, COMMIT)]
     both = f"{name} {commit[:SHORT]}"
-    return both if len(both) <= width else _cut(name, width)
-
-
-def _cut(text: str, width: int) -> str:
-    line = foreign.one_line(text)
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+    return both if len(both) <= width else foreign.shortened(name, width)

@@ -53,8 +53,10 @@ def difference(ours, theirs):
 
 
 def compare_norm_linear(i):
-    ours, theirs = (o.norm_linear(i.x_RH, i.h_RH, i.w_NH, EPS, torch.float32) for o in (i.kernels, i.plain))
-    return difference(ours, theirs)
+    """With more outputs than inputs, and with fewer, so that programs share a tile."""
+    products = ((i.x_RH, i.h_RH, i.w_NH), (i.x_RN, i.x_RN.float() * 3, i.o_HN))
+    ours, theirs = ([o.norm_linear(*p, EPS, torch.float32) for p in products] for o in (i.kernels, i.plain))
+    return compare_both(ours, theirs)
 
 
 def compare_norm_by_squares(i):
@@ -212,7 +214,7 @@ CASES = {
 
 
 def compare_attention(batch, num_rows, dtype, device, *, has_norm):
-    """4 query heads on 2 KV heads; lengths 0, 37 and 50 of 64 slots; those behind are NaN. One row, then all."""
+    """4 query heads on 2 KV heads; lengths 0, 37 and 50 of 64 slots; those behind are NaN. All rows, then one each."""
     random = torch.Generator().manual_seed(10 * batch + num_rows)
 
     def draw(*shape):
@@ -223,17 +225,21 @@ def compare_attention(batch, num_rows, dtype, device, *, has_norm):
     heads = Heads(num_heads=4, num_kv_heads=2, head_dim=HEAD, norm_eps=EPS, **norms)
     rope = build_rope(num_positions=64, head_dim=HEAD, theta=100.0, dtype=dtype, device=device)
     qkv_RX, k_BGPD, v_BGPD = draw(batch * num_rows, 8 * HEAD), draw(batch, 2, 64, HEAD), draw(batch, 2, 64, HEAD)
-    found, caches = [], []
-    for ops, stale in ((build_triton_ops(device), float("nan")), (build_plain_ops(), 0.0)):
-        cache = KVCache(k_BGPD=k_BGPD.clone(), v_BGPD=v_BGPD.clone())
-        for b, length in enumerate(length_B.tolist()):
-            cache.k_BGPD[b, :, length:] = stale
-            cache.v_BGPD[b, :, length:] = stale
-        one_each = ops.attend(qkv_RX, cache, length_B, rope, heads, last_rows(batch, qkv_RX))
-        found.append(torch.cat((one_each, ops.attend(qkv_RX, cache, length_B, rope, heads))))
-        caches.append([x[b, :, : n + num_rows] for x in (cache.k_BGPD, cache.v_BGPD) for b, n in enumerate(length_B)])
-    stored = max(difference(ours, theirs) for ours, theirs in zip(*caches, strict=True))
-    return max(difference(*found), stored)
+
+    def attended(ops, stale, row_B):
+        """What comes out, and what is stored."""
+        both = (k_BGPD.clone(), v_BGPD.clone())
+        for x in both:
+            for b, length in enumerate(length_B.tolist()):
+                x[b, :, length:] = stale
+        out = ops.attend(qkv_RX, KVCache(k_BGPD=both[0], v_BGPD=both[1]), length_B, rope, heads, row_B)
+        return [out, *(x[b, :, : n + num_rows] for x in both for b, n in enumerate(length_B))]
+
+    kinds = ((build_triton_ops(device), float("nan")), (build_plain_ops(), 0.0))
+    return max(
+        compare_both(*(attended(ops, stale, row_B) for ops, stale in kinds))
+        for row_B in (None, last_rows(batch, qkv_RX))
+    )
 
 
 def compare_ends(batch, num_drafted, device):

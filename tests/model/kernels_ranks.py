@@ -1,6 +1,6 @@
-"""One of two ranks that decode with kernels: python kernels_ranks.py OUT FOLDER, started with TRITON_INTERPRET=1.
+"""One of two ranks that decode with kernels: python kernels_ranks.py FOLDER, started with TRITON_INTERPRET=1.
 
-Writes OUT/rank<r>.json: tokens by mode.
+Writes FOLDER/rank<r>.json: tokens by mode.
 """
 
 import json
@@ -15,10 +15,10 @@ NUM_TOKENS = 3
 
 
 def main():
-    out, folder = map(Path, sys.argv[1:])
+    folder = Path(sys.argv[1])
     session = open_session(folder, "triton", "cpu")
     found = {mode: generate(session, PROMPTS, NUM_TOKENS, mode)[0] for mode in MODES}
-    (out / f"rank{session.group.rank}.json").write_text(json.dumps(found))
+    (folder / f"rank{session.group.rank}.json").write_text(json.dumps(found))
     session.close()
 
 

@@ -126,12 +126,12 @@ def test_sequences_decoded_by_kernels_get_the_tokens_of_the_modules(found, mode)
 
 
 def test_two_ranks_that_decode_by_kernels_emit_what_one_rank_of_modules_emits(tmp_path):
-    """The sums that ranks add up by an all-reduce come from other variants of the kernels than those of one rank."""
+    """What ranks add up, of `o` and of the experts, is a product of its own, and the stream follows after the sum."""
     from kernels_ranks import MODES, NUM_TOKENS, PROMPTS, generate, open_session
     from kernels_worker import write_small_models
 
     write_small_models(tmp_path)
-    command = [sys.executable, str(Path(__file__).with_name("kernels_ranks.py")), str(tmp_path), str(tmp_path)]
+    command = [sys.executable, str(Path(__file__).with_name("kernels_ranks.py")), str(tmp_path)]
     run_ranks(command, 2, TRITON_INTERPRET="1", PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
     session = open_session(tmp_path, "torch", "cpu")
     wanted = {mode: generate(session, PROMPTS, NUM_TOKENS, mode)[0] for mode in MODES}

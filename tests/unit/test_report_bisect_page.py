@@ -7,7 +7,7 @@ import re
 import pytest
 from test_report_bisect import document, entry
 
-from perfguard.report.bisect_page import bisect_html, odds_plot, readings_plot
+from perfguard.report.bisect_page import bisect_html, probability_plot, readings_plot
 
 POSTERIOR = [entry(1, 0.01, readings=1), entry(2, 0.99, readings=2), entry(3, 0.0, status="unbuildable")]
 EVIL = "<script>document.title='owned'</script>"
@@ -43,7 +43,7 @@ def test_readings_stand_by_their_commit_and_height_and_what_has_no_value_is_no_m
 
 
 def test_a_bar_is_as_long_as_its_probability_and_the_culprit_has_another_colour_and_a_sign(bisect):
-    drawn = odds_plot(bisect)
+    drawn = probability_plot(bisect)
     lengths = [float(one["width"]) for one in numbers("part0", drawn)]
     assert lengths == [pytest.approx(0.25 * 270), pytest.approx(2.7), 1.0]  # nothing changed, the first, the last
     (culprit,) = numbers("part1", drawn)
@@ -54,16 +54,18 @@ def test_a_bar_is_as_long_as_its_probability_and_the_culprit_has_another_colour_
 
 def test_nothing_read_or_searched_is_drawn_as_nothing(bisect):
     bare = {**bisect, "readings": [reading(0, 1, None)], "posterior": [], "culprit": None}
-    assert (readings_plot(bare), odds_plot(bare)) == ("", "")
+    assert (readings_plot(bare), probability_plot(bare)) == ("", "")
     assert "<svg" not in bisect_html(bare)
 
 
 def test_a_page_holds_the_answer_the_search_inside_a_merge_the_next_command_and_the_document(bisect):
-    outer = {**bisect, "inside": {**bisect, "id": "b-0002"}, "merged_by": None, "merge_confirmation": None}
+    inner = {**bisect, "id": "b-0002", "merge": "d" * 40, "further": [{**bisect, "id": "b-0003"}]}
+    outer = {**bisect, "inside": inner}
     page = bisect_html(outer, home="../index.html")
     assert page.count("<svg") == 4
-    assert "Inside the merge: " in page
+    assert f"Inside merge {'d' * 12}: " in page
     assert "Log of b-0002" in page
+    assert "(b-0003)" in page  # what was searched further, inside the merge
     assert "<code>perfguard show b-0001</code>" in page
     assert 'class="verdict culprit"' in page
     assert '<a href="../index.html">' in page
@@ -76,3 +78,8 @@ def test_what_others_wrote_is_text(bisect):
     page = bisect_html({**bisect, "posterior": posterior, "sentence": EVIL, "next": EVIL})
     assert "<script" not in page
     assert "&lt;script&gt;" in page
+
+
+def test_a_subject_of_megabytes_is_cut_on_the_page_and_in_what_it_carries(bisect):
+    posterior = [{**POSTERIOR[0], "subject": "x" * 2_000_000}, *POSTERIOR[1:]]
+    assert len(bisect_html({**bisect, "posterior": posterior})) < 100_000

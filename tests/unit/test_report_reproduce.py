@@ -4,7 +4,6 @@ import shlex
 
 from perfguard.report.issue import comparison_issue
 from perfguard.report.reproduce import by_hand, with_perfguard
-from perfguard.workloads import BUILT_IN
 from tests.unit.report_cases import THROUGHPUT, TPOT, arm, comparison, trials
 
 COMMAND = ["sh", "-c", "echo '{\"tpot\": 1}' # it's"]
@@ -65,10 +64,3 @@ def test_no_control_character_of_a_command_reaches_a_report():
     found["workload"]["name"] = "\x1b"
     lines = (comparison_issue(found, trials()) + "\n".join(with_perfguard(found))).split("\n")
     assert not [line for line in lines if not line.isprintable()]
-
-
-def test_parameters_that_a_workload_of_ours_has_by_its_name_are_not_said_again():
-    params = dict(next(w for w in BUILT_IN if w.name == "moe-eagle3").params)
-    workload = {"name": "moe-eagle3", "modes": ["plain", "eagle3"], "params": {**params, "tokens": 48}, "command": []}
-    found = comparison(workload=workload, metrics=[THROUGHPUT])
-    assert words(found)[10:] == ["-w", "moe-eagle3", "--set", "tokens=48"]

@@ -93,7 +93,7 @@ def test_the_factor_that_matters_is_named_with_its_values(repository, store, mon
     assert len({one.seed for one in compared}) == len(compared)
     assert "| software: torch | 2.8 | 2.9 | not toggled |" in search_markdown(result)
     page = search_html(result)
-    assert "<td>software: torch</td><td>2.8</td><td>2.9</td><td>not toggled</td>" in page
+    assert '<th scope="row">software: torch</th><td>2.8</td><td>2.9</td><td>not toggled</td>' in page
     assert 'class="verdict explained"' in page
 
 

@@ -124,6 +124,12 @@ def test_a_page_draws_what_was_measured_names_all_and_escapes_what_others_wrote(
     assert "<b>" not in page
 
 
+def test_a_page_draws_no_interval_where_nothing_was_measured(campaign):
+    page = sweep_html(sweep_json(campaign, planned_rounds(campaign), []))
+    assert "<svg" not in page
+    assert "INVALID" in page
+
+
 def test_a_stored_ranking_is_derived_again_and_a_changed_one_is_found(campaign, tmp_path):
     trials = rounds(campaign, 10)
     with open_store(tmp_path / "results.db") as store:
