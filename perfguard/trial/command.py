@@ -15,7 +15,7 @@ from perfguard.trial.launch import Launch, Launched, Process, describe_exit, log
 from perfguard.trial.outcome import words_of
 from perfguard.trial.probe import probed, read_probe, read_processes
 from perfguard.trial.readings import Readings, read_values
-from perfguard.trial.request import TrialRequest
+from perfguard.trial.request import TrialRequest, check_still_there
 from perfguard.trial.secrets import redact, scrubbed
 
 # A number is looked for in the end of what was printed; nobody reads a metric out of gigabytes.
@@ -25,7 +25,8 @@ MAX_OUTPUT_BYTES = 4 * 2**20
 def run_command(request: TrialRequest, *, probe: bool = False) -> Trial:
     """Run the workload's command once. `probe` lists what Python code it loads: for the unmeasured first run only.
 
-    Raises HarnessError if the supervisor dies; KeyboardInterrupt ends the command and goes on.
+    Raises HarnessError if the supervisor dies, StorageError where its folders went away; KeyboardInterrupt ends the
+    command and goes on.
     """
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     request.folder.mkdir(parents=True, exist_ok=True)
@@ -34,6 +35,7 @@ def run_command(request: TrialRequest, *, probe: bool = False) -> Trial:
     )
     place = request.folder / "probe"
     launched = run_launch(_launch(request, probed(env, place, request.arm.env) if probe else env))
+    check_still_there(request)
     readings = _readings(request, launched)
     processes = read_processes(place) if probe else []
     failure = failure_of(request, launched)

@@ -16,7 +16,7 @@ from perfguard.records import Trial
 from perfguard.trial.environment import runner_environment
 from perfguard.trial.launch import Launch, Process, log_head, run_launch
 from perfguard.trial.outcome import Observed, conclude
-from perfguard.trial.request import TrialRequest
+from perfguard.trial.request import TrialRequest, check_still_there
 from perfguard.trial.secrets import scrubbed
 
 LOOPBACK = "127.0.0.1"
@@ -37,7 +37,8 @@ def now() -> str:
 
 
 def start_ranks(request: TrialRequest, spec: protocol.Spec, *, bundle: Path) -> Observed:
-    """Start one process a rank on this spec and wait for all of them. Raises StorageError where there is no room."""
+    """Start one process a rank on this spec and wait for all of them. Raises StorageError where there is no room, or
+    where its folders went away."""
     ranks = range(request.workload.world_size)
     record = request.strays / f"{request.id}.json"
     temporary = _prepare(request, spec, ranks, record)
@@ -45,6 +46,7 @@ def start_ranks(request: TrialRequest, spec: protocol.Spec, *, bundle: Path) -> 
         launched = run_launch(_launch(request, spec, ranks, bundle=bundle, temporary=temporary))
     finally:
         strays.clear(record)  # also after a time-out or Ctrl-C; after worse, the workspace or the next start does it
+    check_still_there(request)
     results = tuple(_read(_of_rank(spec.result, rank)) for rank in ranks)
     logs = tuple(log_head(_log(request, rank)) for rank in ranks)
     return Observed(request=request, launched=launched, results=results, logs=logs)

@@ -1,9 +1,10 @@
-"""What a story hands to this edge for one trial. A record only."""
+"""What a story hands to this edge for one trial, and whether its folders are still there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perfguard.errors import StorageError
 from perfguard.records import Arm, Side, Workload
 
 
@@ -42,3 +43,10 @@ class TrialRequest:
     @property
     def place(self) -> str:
         return place_of(self.stage, self.block, self.slot, self.attempt)
+
+
+def check_still_there(request: TrialRequest) -> None:
+    """Raises StorageError where a folder went away under the trial: what it gave then says nothing of its code."""
+    gone = next((folder for folder in (request.checkout, request.folder) if not folder.is_dir()), None)
+    if gone is not None:
+        raise StorageError(f"{gone} was removed while a trial ran in it", "PERFGUARD_CACHE=DIR")

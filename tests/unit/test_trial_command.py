@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfguard.errors import UsageError
+from perfguard.errors import StorageError, UsageError
 from perfguard.records import Arm, Metric, Revision, Workload
 from perfguard.trial.command import run_command
 from perfguard.trial.readings import check_read, judge_values, read_values
@@ -257,3 +257,11 @@ def test_a_probe_that_cannot_write_stays_silent(tmp_path):
     asked = request(tmp_path, "sh", "-c", script)
     trial = run_command(asked, probe=True)
     assert (trial.status, (asked.folder / "stderr.log").read_text()) == ("ok", "")
+
+
+@pytest.mark.parametrize("gone", ["checkout", "folder"])
+def test_a_folder_that_is_removed_under_a_trial_is_nobodys_measurement(tmp_path, gone):
+    place = getattr(request(tmp_path, "true"), gone)
+    with pytest.raises(StorageError, match=f"{place} was removed while a trial ran in it") as caught:
+        run(tmp_path, f"rm -r {place}; echo '{{\"seconds\": 1}}'")
+    assert caught.value.next_step == "PERFGUARD_CACHE=DIR"
