@@ -40,7 +40,7 @@ def change(pairs):
 change(todo.get("during", []))
 load = pathlib.Path(f"{gpus}.load")
 load.touch()
-time.sleep(0.3)
+time.sleep(0.5)  # several looks at the card, also where the machine is busy
 load.unlink()
 change([(new, old) for old, new in todo.get("during", [])])
 if "add" in todo:
