@@ -46,8 +46,7 @@ def search_json(campaign: Campaign, answered: Sequence[Answered], *, stopped: st
     found = tuple(toggled[k] for k in end.found)
     effect = _effect(answered)
     is_turned = bool(answered) and answered[0].outcome is Outcome.IMPROVEMENT
-    # Of several, one may take back what another does.
-    unseen = "open" if is_turned else "makes none now" if len(toggled) == 1 else "none of them together"
+    unseen = _unseen(len(toggled), is_turned=is_turned)
     return {
         "schema": SCHEMA,
         "id": campaign.id,
@@ -92,6 +91,13 @@ def _effect(answered: Sequence[Answered]) -> dict[str, float | None]:
     return {name: primary.get(name) for name in ("slowdown", "ci_low", "ci_high")}
 
 
+def _unseen(num_toggled: int, *, is_turned: bool) -> str:
+    """Of factors that made no difference together: of several, one may take back what another does."""
+    if is_turned:
+        return "open"
+    return "makes none now" if num_toggled == 1 else "none of them together"
+
+
 def _factor(factor: Factor, end: End, found: Sequence[Factor], unseen: str) -> dict[str, Any]:
     return {
         "name": factor.name,
@@ -105,7 +111,7 @@ def _factor(factor: Factor, end: End, found: Sequence[Factor], unseen: str) -> d
 
 
 def _verdict(factor: Factor, end: End, found: Sequence[Factor], unseen: str) -> str:
-    """`unseen`: of factors that were toggled together, and nothing was seen of it."""
+    """`unseen`: where nothing was seen of it."""
     if not factor.can_be_set:
         return "not toggled"
     if end.outcome == "EXPLAINED":

@@ -38,7 +38,8 @@ def now() -> str:
 
 def start_ranks(request: TrialRequest, spec: protocol.Spec, *, bundle: Path) -> Observed:
     """Start one process a rank on this spec and wait for all of them. Raises StorageError where there is no room, or
-    where its folders went away."""
+    where its folders went away.
+    """
     ranks = range(request.workload.world_size)
     record = request.strays / f"{request.id}.json"
     temporary = _prepare(request, spec, ranks, record)
